@@ -7,7 +7,7 @@ ARG BASE_IMAGE=docker.io/library/debian:bookworm-slim
 FROM ${SWIFT_IMAGE} AS build
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        libmicrohttpd-dev libsqlite3-dev libpq-dev pkg-config \
+        libmicrohttpd-dev libsqlite3-dev libyaml-dev libpq-dev pkg-config \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /campanile
 
@@ -22,19 +22,24 @@ RUN scripts/compile-packages.sh $FLAGS
 COPY migrations migrations
 COPY openapi.yaml ./
 COPY Sources Sources
-RUN swift build $FLAGS --product campanile \
+# `campanile --version` says it.
+ARG REVISION=unknown
+RUN mkdir -p .build && printf %s "$REVISION" >.build/revision.txt && swift build $FLAGS --product campanile \
     && install -D --strip "$(swift build $FLAGS --show-bin-path)/campanile" /image/usr/local/bin/campanile
 
 FROM ${BASE_IMAGE}
+# useradd notes the day. A release gives the commit's time instead, so that its image has the same bytes every day.
+ARG SOURCE_DATE_EPOCH
 # What the program links, and the certificates of the authorities that Apple and Google are known by. The number of the user is
 # fixed, so that volumes keep their owner from one image to the next.
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        ca-certificates libmicrohttpd12 libpq5 libsqlite3-0 libstdc++6 \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/* \
+        ca-certificates libmicrohttpd12 libpq5 libsqlite3-0 libstdc++6 libyaml-0-2 \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/cache/ldconfig/* /var/log/* \
     && useradd --system --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin campanile \
     && install -d -o campanile -g campanile -m 0700 /data \
     && install -d /etc/campanile
+# A release gives a folder in the place of the stage, with the program that it has built already (scripts/image.sh).
 COPY --from=build /image/ /
 
 ARG VERSION=0.1.0

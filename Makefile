@@ -4,8 +4,8 @@ SWIFT ?= swift
 # What `make run` gives to `campanile serve`, such as ARGS="--port 4000".
 ARGS ?=
 
-# The binary holds Swift's libraries, so that it runs where no Swift is installed.
-RELEASE_FLAGS = -c release --product campanile --static-swift-stdlib
+# The binary holds Swift's libraries, so that it runs where no Swift is installed, and not the name of this folder, so that two make the same.
+RELEASE_FLAGS = -c release --product campanile --static-swift-stdlib -Xcc -ffile-prefix-map=$(CURDIR)=.
 # Asked for when a recipe needs it and not before: `make help` and `make setup` must work without Swift.
 RELEASE = $(shell $(SWIFT) build -c release --show-bin-path)/campanile
 DEBUG = $(CURDIR)/.build/debug/campanile
@@ -18,10 +18,10 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-unit setup-tests build run demo image release package stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
-	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies-nginx proxies-caddy trust-short cluster-short \
+	typecheck-ios kotlin check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
-	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports cluster retention metrics-cost \
-	walks fuzz generators clean
+	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
+	metrics-cost walks fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -38,6 +38,7 @@ setup-tests: ## Install what the tests need beside: Chromium, Rails, Java, nginx
 
 build: setup ## Build the release binary
 	@echo "==> build: the release binary (the first time takes several minutes)"
+	@scripts/revision.sh
 	$(SWIFT) build $(RELEASE_FLAGS)
 
 run: build ## Build and serve, with the data in data/; Ctrl-C stops it
@@ -55,18 +56,23 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 	@echo "==> image: the services of compose.yaml"
 	@$(PYTHON) -m e2e.contract.stack --image .build/image
 
-release: ## What a release consists of, in dist/, from a clean tree: tarball, Debian package, SBOM, sums; PROGRAM, BUILD: built already
+release: ## What a release consists of, in dist/, from a clean tree; root, or IMAGE=no; PROGRAM, BUILD: built already (scripts/release.sh)
 	@SWIFT="$(SWIFT)" scripts/setup.sh release
 	@SWIFT="$(SWIFT)" scripts/release.sh dist
 	@echo "==> release: what is in it, and lintian's verdict"
 	@"$$(e2e/venv.sh release)" -m e2e.contract.release --folder dist
+	@test "$(IMAGE)" = no || { set -e; \
+		echo "==> release: the image out of its archive, as \`make image\` looks at it"; \
+		scripts/image.sh .build/image open dist/campanile-*-oci-*.tar; \
+		python3 -m e2e.contract.image --image .build/image; }
 
 package: ## The Debian package of dist/ on a new Debian 12: served from, upgraded, removed; root, debootstrap, systemd-container
 	@echo "==> package: installed on a Debian that systemd has booted, upgraded under requests, removed, purged"
 	@python3 -m e2e.contract.package --package dist/campanile_*.deb
 
-stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
-	@scripts/stranger.sh .build/stranger
+stranger: ## README.md's paths on new Debians, to the letter, every line kept: the package of dist/, a clone; root, debootstrap, 40 minutes
+	@scripts/stranger.sh .build/stranger package dist/campanile_*.deb
+	@scripts/stranger.sh .build/stranger sources
 
 # What `make test` runs, when everything is built, in lanes beside each other (scripts/steps.py). The first two compute and share two
 # processors; the others wait most of the time. What is judged by its time in them has half a second or more for what takes milliseconds.
@@ -81,8 +87,8 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
-NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports cluster trust-postgres \
-	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image release package stranger
+NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports installations cluster \
+	trust-postgres unit-postgres contract-postgres inbox-long payloads fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
 	@$(STEPS) nightly --go-on "$(NIGHTLY)"
@@ -124,7 +130,7 @@ asan: setup-unit ## The Swift tests under AddressSanitizer and LeakSanitizer, bu
 tsan: setup-unit ## The Swift tests under ThreadSanitizer, built apart
 	@SWIFT="$(SWIFT)" scripts/sanitize.sh thread
 
-lint: setup ## Check openapi.yaml and the page made of it, the documents' limits, docs/schema.sql, the documents' links and Swift, and the scripts
+lint: setup ## Check openapi.yaml and the page made of it, the documents' limits, docs/schema.sql, the documents' links and Swift, the scripts, the workflows
 	@echo "==> lint: openapi.yaml, and the page that is made of it"
 	@$(PYTHON) -m e2e.contract.check_openapi
 	@$(PYTHON) -m e2e.contract.reference_page --check
@@ -142,6 +148,8 @@ lint: setup ## Check openapi.yaml and the page made of it, the documents' limits
 	@echo "==> lint: the scripts"
 	@$(PYTHON) -m ruff check --quiet --config e2e/pyproject.toml
 	@$(PYTHON) -m mypy --config-file e2e/pyproject.toml
+	@echo "==> lint: the hosted workflows (.github/zizmor.yml)"
+	@"$$(dirname "$$(e2e/venv.sh)")/zizmor" --quiet --offline .github/workflows
 	@echo "==> lint: the patch that takes parts out applies"
 	@git apply --check bench/parts/without.patch
 	@for script in scripts/*.sh packaging/*.sh e2e/*.sh e2e/contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
@@ -184,6 +192,8 @@ contract-parts:
 	@$(PYTHON) -m pytest e2e/contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
 	@$(PYTHON) -m pytest e2e/contract/generated_calls.py --binary "$(DEBUG)"
+	@echo "==> contract: payloads at random, from openapi.yaml's schema to the strict simulator, 1,500 of them; sizes; dry runs"
+	@$(PYTHON) -m e2e.contract.payloads --short --binary "$(DEBUG)"
 	@echo "==> contract: the systemd units; the rules of compose.yaml"
 	@python3 -m e2e.contract.unit --binary "$(DEBUG)"
 	@$(PYTHON) -m e2e.contract.stack
@@ -220,6 +230,8 @@ trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage
 	@python3 -m e2e.trust.test_push_record --binary "$(DEBUG)"
 	@echo "==> trust: pushes under faults, kill -9 and at once, in short"
 	@python3 -m e2e.trust.pushes --short --binary "$(DEBUG)"
+	@echo "==> trust: 500 installations that change their kind, and kill -9"
+	@python3 -m e2e.trust.installations --short --binary "$(DEBUG)"
 	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"
 	@python3 -m e2e.trust.streams --short --binary "$(DEBUG)"
 
@@ -351,6 +363,10 @@ imports: build ## 100,000 devices and 1,000,000 notifications imported: rate, me
 	@echo "==> imports: 1,100,000 records, and again; beside a server"
 	@python3 -m e2e.trust.imports --binary "$(RELEASE)"
 
+installations: build ## 100,000 Android installations change from a token to an installation ID under 300 creations/s and kill -9; 7 minutes
+	@echo "==> installations: 100,000 change their kind, 300 notifications a second, 3 kills; and the controls"
+	@python3 -m e2e.trust.installations --binary "$(RELEASE)" --results .build/installations.md
+
 restarts: build ## 20 restarts under 300 requests/s by socket activation: nobody is refused, nothing is left without an answer
 	@echo "==> restarts: 20 by a socket that is handed down, under 300 requests a second; and the control"
 	@python3 -m e2e.trust.restart --binary "$(RELEASE)"
@@ -359,11 +375,17 @@ cluster: setup-tests build ## Three nodes on PostgreSQL: primary and nodes kille
 	@echo "==> cluster: kill -9 of the primary 25 times, nodes killed and stopped, partitions, a long history; and the controls"
 	@python3 -m e2e.trust.cluster --binary "$(RELEASE)" --results .build/cluster.md
 
-trust-postgres: setup-tests build ## Jitter, and pushes under every fault, kill -9 and at once, with the server on PostgreSQL
+trust-postgres: setup-tests build ## Jitter, pushes under every fault, kill -9 and at once, and installations, with the server on PostgreSQL
 	@echo "==> trust-postgres: connections that are cut every 15 s, a server that is killed"
 	@$(ON_POSTGRES) python3 -m e2e.trust.streams --binary "$(RELEASE)" --results .build/streams-postgres.md
 	@echo "==> trust-postgres: pushes under faults, kill -9 and at once"
 	@$(ON_POSTGRES) python3 -m e2e.trust.pushes --binary "$(RELEASE)" --results .build/pushes-postgres.md
+	@echo "==> trust-postgres: 100,000 installations that change their kind"
+	@$(ON_POSTGRES) python3 -m e2e.trust.installations --binary "$(RELEASE)" --results .build/installations-postgres.md
+
+payloads: build ## 20,000 payloads at random, from openapi.yaml's schema to the strict simulator; their sizes; 2,000 dry runs
+	@echo "==> payloads: 20,000 at random, to four devices each; sizes; 2,000 dry runs, byte for byte; and the controls"
+	@$(PYTHON) -m e2e.contract.payloads --binary "$(RELEASE)"
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

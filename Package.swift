@@ -56,6 +56,7 @@ let package = Package(
         // Not a system library: SwiftPM compiles no C in one, and epoll.c belongs beside what it is for.
         .target(name: "CMicroHTTPD", linkerSettings: [.linkedLibrary("microhttpd")]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         // Nothing links libpq: it is opened when a PostgreSQL database is asked for. Its header is libpq-dev's.
         .target(name: "CPostgres"),
         // The files that stand in the program: migrations, openapi.yaml, pages and their parts. Its #embed wants C23.
@@ -102,8 +103,7 @@ let package = Package(
         .target(
             name: "CampanileServer",
             dependencies: [
-                "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push", "CEmbedded",
-                server("Yams", "Yams"),
+                "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push", "CEmbedded", "CYAML",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("JWTKit", "jwt-kit"),

@@ -55,7 +55,7 @@ WHERE app = 'default' AND user_id = 'user-' || lpad((:n)::text, 6, '0');
 """
 LIST = f"""
 \\set n random(1, {PROBED})
-SELECT id, created_at, read_at, title, body, category, deep_link, data FROM notifications WHERE inbox_id = :n ORDER BY id DESC LIMIT 50;
+SELECT id, created_at, read_at, title, body, category, deep_link, data, payload FROM notifications WHERE inbox_id = :n ORDER BY id DESC LIMIT 50;
 """
 # The same for 32 users by one statement: what groups gain on this server.
 GROUP = 32

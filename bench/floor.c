@@ -35,7 +35,7 @@ static const char schema[] =
     "  updated_at INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS notifications(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL, user_id TEXT NOT NULL,"
     "  title TEXT NOT NULL, body TEXT NOT NULL, category TEXT, deep_link TEXT, data TEXT, created_at INTEGER NOT NULL,"
-    "  read_at INTEGER);"
+    "  read_at INTEGER, payload TEXT, external_id TEXT, edited_at INTEGER);"
     "CREATE INDEX IF NOT EXISTS by_user ON notifications(user_id, created_at);"
     "CREATE INDEX IF NOT EXISTS unread_by_user ON notifications(user_id) WHERE read_at IS NULL;"
     "CREATE TABLE IF NOT EXISTS deliveries(id INTEGER PRIMARY KEY, notification_id INTEGER NOT NULL,"
@@ -110,7 +110,8 @@ static struct reader *reader(void) {
     r->begin = prepare(db, "BEGIN");
     r->commit = prepare(db, "COMMIT");
     r->badge = prepare(db, "SELECT unread_count, version, updated_at FROM users WHERE user_id = ?1");
-    r->list = prepare(db, "SELECT uuid, title, body, category, deep_link, data, created_at, read_at, id FROM notifications"
+    r->list = prepare(db, "SELECT uuid, title, body, category, deep_link, data, created_at, read_at, id, payload,"
+                          " external_id, edited_at FROM notifications"
                           " WHERE user_id = ?1 AND (created_at, id) < (?2, ?3) ORDER BY created_at DESC, id DESC LIMIT ?4");
     return thread_reader = r;
 }
@@ -173,6 +174,8 @@ static void put_row(struct buffer *b, sqlite3_stmt *row) {
     put_column(b, row, 1);
     PUT(b, ",\"body\":");
     put_column(b, row, 2);
+    // Nothing here has a payload of its own.
+    if (sqlite3_column_type(row, 9) == SQLITE_NULL) PUT(b, ",\"subtitle\":null,\"image_url\":null");
     PUT(b, ",\"category\":");
     put_column(b, row, 3);
     PUT(b, ",\"deep_link\":");
@@ -181,8 +184,13 @@ static void put_row(struct buffer *b, sqlite3_stmt *row) {
     const unsigned char *data = sqlite3_column_text(row, 5);
     if (data) put(b, data, (size_t)sqlite3_column_bytes(row, 5));
     else PUT(b, "null");
+    PUT(b, ",\"external_id\":");
+    put_column(b, row, 10);
     PUT(b, ",\"created_at\":");
     put_time(b, sqlite3_column_int64(row, 6));
+    PUT(b, ",\"edited_at\":");
+    if (sqlite3_column_type(row, 11) == SQLITE_NULL) PUT(b, "null");
+    else put_time(b, sqlite3_column_int64(row, 11));
     PUT(b, ",\"read_at\":");
     if (sqlite3_column_type(row, 7) == SQLITE_NULL) PUT(b, "null");
     else put_time(b, sqlite3_column_int64(row, 7));

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = "SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside FROM notifications " \
+PAGE = "SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside, payload FROM notifications " \
     "WHERE inbox_id = ? ORDER BY id DESC LIMIT 50"
 
 

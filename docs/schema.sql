@@ -40,6 +40,10 @@ CREATE TABLE notifications (
     collapse_key TEXT,
     thread_id    TEXT,
     expires_at   INTEGER,                    -- of the push only
+    payload      TEXT,                       -- the push's further fields, a JSON object, or NULL; of a large one what a list shows
+    external_id  TEXT,                       -- the producer's own name for it
+    api_key_id   INTEGER,                    -- the key that created it; NULL: none, or unknown
+    edited_at    INTEGER,                    -- when a producer changed it last
     PRIMARY KEY (inbox_id, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -47,6 +51,22 @@ CREATE TABLE notifications (
 CREATE TABLE notification_data (
     notification_id BLOB PRIMARY KEY,
     data            TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A large `payload`, whole.
+CREATE TABLE notification_payloads (
+    notification_id BLOB PRIMARY KEY,
+    payload         TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The external ids that notifications were created with: each is of one notification of a user, also when that is gone.
+CREATE TABLE external_ids (
+    app             TEXT    NOT NULL,
+    external_id     TEXT    NOT NULL,
+    is_gone         INTEGER NOT NULL DEFAULT 0, -- 1: a withdrawal found the notification gone, or took it away
+    inbox_id        INTEGER NOT NULL REFERENCES inboxes (id),
+    notification_id BLOB    NOT NULL,
+    PRIMARY KEY (app, external_id, is_gone, inbox_id)
 ) STRICT, WITHOUT ROWID;
 
 -- Keeps unread_from right when a notification is marked unread.
@@ -77,6 +97,7 @@ CREATE TABLE device_tokens (
     sending_id         BLOB,                 -- the notification whose alert is in flight; NULL: a badge push, or nothing
     busy_until         INTEGER,              -- the provider wants to hear nothing of the device before; it may be over
     seen_at            INTEGER,              -- when it last named itself with X-Device-Token, noted once a day; NULL: not since it registered
+    kind               TEXT    NOT NULL DEFAULT 'token', -- token, or fid: a Firebase Installation ID
     UNIQUE (app, token)
 ) STRICT;
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);
@@ -91,12 +112,13 @@ CREATE TABLE deliveries (
     state           TEXT    NOT NULL CHECK (state = 'sending' OR state = 'accepted' OR state = 'owed' OR state = 'superseded'
                                          OR state = 'gone' OR state = 'rejected' OR state = 'failed' OR state = 'withheld'),
     attempts        INTEGER NOT NULL DEFAULT 0,
-    due_at          INTEGER,                 -- NULL once settled, and while it is in flight
+    due_at          INTEGER,                 -- NULL once settled, and in flight unless an edit waits
     settled_at      INTEGER,
     token           TEXT,                    -- kept when the device left, so that the delivery can still be explained
     answers         TEXT,                    -- JSON array of the provider's answers; NULL: accepted at the first attempt, or none
     reason          TEXT,                    -- of device 0: push_false, expired, no_devices, imported; of others: app_version (withheld),
-                                             -- without_link (sent so), restored (superseded), or NULL
+                                             -- without_link (sent so), restored (superseded),
+                                             -- edited (sent again), or NULL
     traceparent     TEXT,                    -- W3C Trace Context: the trace that the producer created it in, if it named one
     PRIMARY KEY (notification_id, device_id)
 ) STRICT, WITHOUT ROWID;
@@ -168,6 +190,8 @@ CREATE TABLE idempotency_keys (
     answer      BLOB    NOT NULL,
     created_at  INTEGER NOT NULL,
     made        BLOB,                        -- 16 bytes for each of the first users; NULL: the call has ended
+    -- 24 bytes for each of those: count, unread_count and version as its part left them, or zeros; NULL: none is known
+    badges      BLOB,
     PRIMARY KEY (api_key_id, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);

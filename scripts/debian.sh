@@ -81,7 +81,7 @@ CHANGELOG
 control() {
     local depends script
     depends=$(libraries)
-    [[ $depends == *libmicrohttpd12* && $depends == *libsqlite3-0* ]] || fail "dpkg-shlibdeps found only: $depends"
+    [[ $depends == *libmicrohttpd12* && $depends == *libsqlite3-0* && $depends == *libyaml-0-2* ]] || fail "dpkg-shlibdeps found only: $depends"
     # dpkg-shlibdeps looks at the functions of the C library alone. The packed relocations (Package.swift) need 2.36.
     depends=$(sed 's/libc6 (>= 2\.\([0-9]\|[12][0-9]\|3[0-5]\))/libc6 (>= 2.36)/' <<<"$depends")
     install -d "$root/DEBIAN"

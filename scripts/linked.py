@@ -37,8 +37,9 @@ LICENCES = {
     "swift-nio-http2": "Apache-2.0",
     "swift-nio-ssl": "Apache-2.0",
     "swift-system": WITH_EXCEPTION,
-    "yams": "MIT",
 }
+# Resolved, and in no program.
+OF_TESTS = {"yams"}
 
 
 @dataclass
@@ -69,6 +70,8 @@ def packages() -> Iterator[tuple[Linked, pathlib.Path]]:
     for one in sorted(state["object"]["dependencies"], key=lambda one: one["packageRef"]["identity"]):
         identity, location = one["packageRef"]["identity"], one["packageRef"]["location"].removesuffix(".git")
         resolved = one["state"]["checkoutState"]
+        if identity in OF_TESTS:
+            continue
         if identity not in LICENCES:
             raise MissingError(f"the licence of {identity} isn't known: read it, and enter it in {__file__}")
         checkout = BUILD / "checkouts" / one["subpath"]
@@ -98,7 +101,6 @@ def carried(checkouts: dict[str, pathlib.Path]) -> Iterator[Linked]:
                  texts=[nio / "CNIOLLHTTP/LICENSE"])
     yield Linked("sha1.c in swift-nio", "1.5", "BSD-3-Clause", "https://github.com/freebsd/freebsd-src",
                  notices={"LICENSE.txt": comment(nio / "CNIOSHA1/c_nio_sha1.c", "Copyright")})
-    yield Linked("libyaml in yams", "unknown", "MIT", "https://github.com/yaml/libyaml", texts=[debian_text("libyaml-0-2")])
 
 
 def llhttp_version(sources: pathlib.Path) -> str:
@@ -122,16 +124,8 @@ def holders(sources: pathlib.Path) -> str:
     return "\n".join(sorted(lines)) + "\n"
 
 
-def debian_text(package: str) -> pathlib.Path:
-    """The licence as Debian's package of the same library has it, where the sources that are linked come without one."""
-    path = pathlib.Path("/usr/share/doc") / package / "copyright"
-    if not path.exists():
-        raise MissingError(f"{path} isn't there: scripts/setup.sh release installs {package}, for the text of its licence")
-    return path
-
-
 def swift() -> Iterator[Linked]:
-    """The libraries of Swift itself, which are linked statically: its runtime, Foundation, Dispatch, and ICU within Foundation."""
+    """The libraries of Swift itself, which are linked statically: its runtime, FoundationEssentials and Dispatch."""
     said = subprocess.run([SWIFT, "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"Swift version (\S+)", said)
     if not version:
@@ -142,8 +136,6 @@ def swift() -> Iterator[Linked]:
         raise MissingError(f"Swift's own licence isn't at {text}")
     yield Linked("swift", version[1], WITH_EXCEPTION, "https://github.com/swiftlang/swift",
                  f"pkg:github/swiftlang/swift@swift-{version[1]}-RELEASE", texts=[text])
-    yield Linked("swift-foundation-icu", version[1], "Unicode-3.0", "https://github.com/swiftlang/swift-foundation-icu",
-                 f"pkg:github/swiftlang/swift-foundation-icu@swift-{version[1]}-RELEASE", texts=[debian_text("libicu72")])
 
 
 def linked() -> list[Linked]:

@@ -8,7 +8,7 @@ set -euo pipefail
 
 # Libraries and the compiler for the program; python3, sqlite3, curl, wrk and nghttp2 for tests and measurements.
 packages=(
-    libmicrohttpd-dev libsqlite3-dev libpq-dev pkg-config binutils gcc libc6-dev
+    libmicrohttpd-dev libsqlite3-dev libyaml-dev libpq-dev pkg-config binutils gcc libc6-dev
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 if [[ ${1:-} == tests ]]; then
@@ -19,8 +19,10 @@ if [[ ${1:-} == tests ]]; then
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
-# libicu72 and libyaml-0-2 for the texts of their licences (scripts/linked.py).
-if [[ ${1:-} == release ]]; then packages+=(dpkg-dev lintian chrpath xz-utils libpq5 adduser libicu72 libyaml-0-2); fi
+if [[ ${1:-} == release ]]; then
+    packages+=(dpkg-dev lintian chrpath xz-utils libpq5 adduser)
+    if [[ ${IMAGE:-} != no ]]; then packages+=(buildah debootstrap); fi
+fi
 swift_needed=6.3
 
 say() { echo "==> setup: $*"; }
@@ -28,6 +30,14 @@ fail() {
     printf 'setup: %s\n' "$@" >&2
     exit 1
 }
+
+# Before anything that asks Debian: a Mac has neither its packages nor a bash that reads all of this script.
+if [[ $(uname -s) == Darwin ]]; then
+    fail "This is a Mac, and Campanile's server is made for Linux. Run it in containers:" \
+        "  docker compose up" \
+        "docs/containers.md says what that starts. Of this repository the library for apps builds here:" \
+        "  swift build --target CampanileClient"
+fi
 
 missing_packages() {
     local package

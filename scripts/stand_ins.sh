@@ -1,4 +1,5 @@
-# What image.sh and stranger.sh have in common: a new Debian, and Swift and the packages of GitHub where neither can be fetched.
+# What image.sh, stranger.sh and e2e/contract/package.py have in common: a new Debian, and Swift and the packages of GitHub where neither
+# can be fetched.
 # Sourced with $folder set. Needs root and debootstrap.
 #
 # SWIFT_ROOT is the folder of Swift that holds usr/bin/swift (found by PATH), MIRROR the Debian mirror, PACKAGES, if it is set, a
@@ -20,8 +21,9 @@ fail() { echo "$name: $*" >&2; exit 1; }
 for tool in debootstrap ${tools:-}; do
     command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install --no-install-recommends debootstrap ${tools:-}"
 done
-[[ -x $swift_root/usr/bin/swift ]] || fail "there is no $swift_root/usr/bin/swift: name Swift's folder with SWIFT_ROOT"
 mkdir -p "$folder"
+
+needs_swift() { [[ -x $swift_root/usr/bin/swift ]] || fail "there is no $swift_root/usr/bin/swift: name Swift's folder with SWIFT_ROOT"; }
 
 # A Debian as the slim images are, without documentation and translations: $folder/base.
 base() {
@@ -37,7 +39,9 @@ base() {
         echo "deb ${mirror%/debian}/debian-security bookworm-security main"
     } >"$root/etc/apt/sources.list"
     printf 'path-exclude /usr/share/%s/*\n' doc man info locale lintian >"$root/etc/dpkg/dpkg.cfg.d/slim"
-    rm -rf "$root"/usr/share/{doc,man,info,locale,lintian}/* "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
+    # Logs tell times, and ldconfig's list of what it has seen tells numbers of files: nobody needs either, and no two would be the same.
+    rm -rf "$root"/usr/share/{doc,man,info,locale,lintian}/* "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* \
+        "$root"/var/cache/ldconfig/* "$root"/var/log/*
     touch "$root.done"
 }
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Follows README.md to the letter on a new Debian 12, as somebody does who has never seen this repository, and keeps every line
-# that is printed, with its time, in FOLDER/log: what README.md has installed, a clone, `make`, `make run` with the tour in
-# another terminal, `make demo`, `make test`. Takes about forty minutes on two cores. Needs root and debootstrap.
+# that is printed, with its time, in FOLDER/log.package and FOLDER/log.sources. Needs root and debootstrap.
 #
-#   scripts/stranger.sh FOLDER
+#   scripts/stranger.sh FOLDER package FILE   the Debian package, in a Debian that systemd has booted: installed, enabled, the first badge
+#                                             within three minutes, the tour (e2e/contract/readme_package.py); needs systemd-container
+#   scripts/stranger.sh FOLDER sources        what README.md has installed, a clone, `make`, `make run` with the tour in another terminal,
+#                                             `make demo`, `make test`: about forty minutes on two cores
 #
-# What stands in for what:
+# What stands in for what, for the sources:
 #   a new Debian 12   a debootstrap of bookworm in which everything runs (chroot, with processes and mounts of its own)
 #   Swift 6.3         the Swift of this machine, mounted, with the packages that swift.org lists
 #   github.com        PACKAGES, if it is set (stand_ins.sh); the clone is of this repository's HEAD
@@ -13,6 +15,8 @@
 # Not followed: `docker compose up`, which needs an engine (e2e/contract/stack.py starts its services), and real phones.
 set -euo pipefail
 folder=$(realpath -m "${1:?"the folder for the new Debian and the log"}")
+way=${2:?"the way: package FILE, or sources"}
+if [[ $way == package ]]; then package=$(realpath "${3:?"the Debian package"}"); fi
 cd "$(dirname "$0")/.."
 source scripts/stand_ins.sh
 
@@ -22,9 +26,10 @@ says() { grep -qF -- "$1" "$README" || fail "README.md doesn't say \"$1\" any mo
 # The path itself, for bash within the new Debian.
 path() {
     says '(`apt-get install make git`)'
-    says 'make run    # installs'
-    says 'make test   # all tests'
-    says '`make demo` serves beside a simulator'
+    says 'make run                           # installs'
+    says 'PATH=$PWD/.build/release:$PATH     # in another terminal'
+    says '`make demo` serves beside'
+    says '`make test` runs all tests'
     says '`make` alone says'
     cat <<'PATH_WITHIN'
 set -euo pipefail
@@ -109,12 +114,28 @@ within() {
 
 with_times() { while IFS= read -r line; do printf '%(%H:%M:%S)T %s\n' -1 "$line"; done; }
 
+# keep NAME COMMAND…: shows what it prints and keeps it, each line with its time.
+keep() {
+    local log=$folder/log.$1
+    shift
+    say "every line is kept in $log"
+    "$@" </dev/null 2>&1 | with_times | tee "$log"
+    say "followed to its end: $log"
+}
+
+sources() {
+    needs_swift
+    base
+    new_debian
+    say "Swift's packages, and Debian's lists"
+    within -c "apt-get -q update && apt-get -q install -y --no-install-recommends ${swift_packages[*]}" >"$folder/swift.log" 2>&1 \
+        || fail "Swift's packages can't be installed: $folder/swift.log"
+    keep sources within path.sh
+}
+
 ! (exec 3<>/dev/tcp/127.0.0.1/3001) 2>/dev/null || fail "port 3001 is taken, which README.md's server listens on"
-base
-new_debian
-say "Swift's packages, and Debian's lists"
-within -c "apt-get -q update && apt-get -q install -y --no-install-recommends ${swift_packages[*]}" >"$folder/swift.log" 2>&1 \
-    || fail "Swift's packages can't be installed: $folder/swift.log"
-say "README.md's path; every line is kept in $folder/log"
-within path.sh </dev/null 2>&1 | with_times | tee "$folder/log"
-say "followed to its end: $folder/log"
+case $way in
+    package) keep package python3 -m e2e.contract.readme_package --package "$package" --folder "$folder/package" ;;
+    sources) sources ;;
+    *) fail "there is no way $way" ;;
+esac

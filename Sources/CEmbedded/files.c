@@ -66,6 +66,18 @@ embedded (const char *name)
   ENTRY ("m0017_parts_under_key.sql")
 #embed "../../migrations/sqlite/m0017_parts_under_key.sql"
   END
+  ENTRY ("m0018_kind.sql")
+#embed "../../migrations/sqlite/m0018_kind.sql"
+  END
+  ENTRY ("m0019_payload.sql")
+#embed "../../migrations/sqlite/m0019_payload.sql"
+  END
+  ENTRY ("m0020_payload_aside.sql")
+#embed "../../migrations/sqlite/m0020_payload_aside.sql"
+  END
+  ENTRY ("m0021_external_ids.sql")
+#embed "../../migrations/sqlite/m0021_external_ids.sql"
+  END
 
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
@@ -78,6 +90,24 @@ embedded (const char *name)
   END
   ENTRY ("p0004_write_proofs.sql")
 #embed "../../migrations/postgres/p0004_write_proofs.sql"
+  END
+  ENTRY ("p0005_kind.sql")
+#embed "../../migrations/postgres/p0005_kind.sql"
+  END
+  ENTRY ("p0006_payload.sql")
+#embed "../../migrations/postgres/p0006_payload.sql"
+  END
+  ENTRY ("p0007_external_ids.sql")
+#embed "../../migrations/postgres/p0007_external_ids.sql"
+  END
+
+  /* The commit, which `make build` writes there. */
+  ENTRY ("revision.txt")
+#if __has_embed ("../../.build/revision.txt") == 1
+#embed "../../.build/revision.txt"
+#else
+  'u', 'n', 'k', 'n', 'o', 'w', 'n'
+#endif
   END
 
   ENTRY ("openapi.yaml")
@@ -113,6 +143,9 @@ embedded (const char *name)
   END
   ENTRY ("console-pictures.js")
 #embed "../CampanileServer/web/console-pictures.js"
+  END
+  ENTRY ("console-preview.js")
+#embed "../CampanileServer/web/console-preview.js"
   END
   ENTRY ("console-sending.js")
 #embed "../CampanileServer/web/console-sending.js"

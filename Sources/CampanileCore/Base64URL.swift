@@ -38,6 +38,9 @@ package enum Base64URL {
         return bytes
     }
 
+    /// Returns whether the alphabet has a byte.
+    package static func isDigit(_ byte: UInt8) -> Bool { value(byte) != nil }
+
     @inlinable
     static func character(_ value: UInt32) -> UInt8 {
         switch UInt8(truncatingIfNeeded: value) {

@@ -18,9 +18,19 @@ public enum DeviceEnvironment: String, CaseIterable, Sendable {
     case production, sandbox
 }
 
+/// The kind of identifier by which Firebase knows an installation. Apple knows it by its token alone.
+public enum DeviceTokenKind: String, CaseIterable, Sendable {
+    /// A registration token. Firebase's begins with the installation's ID and a colon.
+    case token
+    /// A Firebase Installation ID, which takes the token's place in an app that opted in to it (Firebase, "FCM HTTP v1 API", `fid`).
+    case fid
+}
+
 /// An app installation that can be pushed to.
 public struct DeviceToken: Hashable, Sendable {
+    /// The identifier that its provider knows: a token, or an installation ID.
     public let token: String
+    public let kind: DeviceTokenKind
     public let platform: DevicePlatform
     public let provider: DeviceProvider
     public let environment: DeviceEnvironment
@@ -29,10 +39,11 @@ public struct DeviceToken: Hashable, Sendable {
     public let lastRegisteredAt: Timestamp
 
     public init(
-        token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment,
-        appVersion: String?, locale: String?, lastRegisteredAt: Timestamp
+        token: String, kind: DeviceTokenKind = .token, platform: DevicePlatform, provider: DeviceProvider,
+        environment: DeviceEnvironment, appVersion: String?, locale: String?, lastRegisteredAt: Timestamp
     ) {
         self.token = token
+        self.kind = kind
         self.platform = platform
         self.provider = provider
         self.environment = environment
@@ -44,8 +55,8 @@ public struct DeviceToken: Hashable, Sendable {
     /// Returns the device as registered at another time.
     package func registered(at time: Timestamp) -> DeviceToken {
         DeviceToken(
-            token: token, platform: platform, provider: provider, environment: environment, appVersion: appVersion,
-            locale: locale, lastRegisteredAt: time)
+            token: token, kind: kind, platform: platform, provider: provider, environment: environment,
+            appVersion: appVersion, locale: locale, lastRegisteredAt: time)
     }
 
     /// Apple's tokens are hexadecimal and compared without case, so one installation can't stand in the registry twice.
@@ -58,14 +69,17 @@ public struct DeviceToken: Hashable, Sendable {
 /// The device that a push goes to.
 package struct PushDevice: Sendable {
     package let token: String
+    package let kind: DeviceTokenKind
     package let platform: DevicePlatform
     package let provider: DeviceProvider
     package let environment: DeviceEnvironment
 
     package init(
-        token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment
+        token: String, kind: DeviceTokenKind = .token, platform: DevicePlatform, provider: DeviceProvider,
+        environment: DeviceEnvironment
     ) {
         self.token = token
+        self.kind = kind
         self.platform = platform
         self.provider = provider
         self.environment = environment

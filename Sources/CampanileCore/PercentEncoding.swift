@@ -14,4 +14,19 @@ package enum PercentEncoding {
         }
         return encoded
     }
+
+    /// - Returns: nil when a `%` has no two hexadecimal digits, or what comes out isn't UTF-8.
+    package static func decode(_ text: some StringProtocol) -> String? {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
 }

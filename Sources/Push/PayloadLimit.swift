@@ -12,6 +12,7 @@ package enum PayloadLimit {
     static func fit(
         _ alert: PushAlert, _ build: (PushAlert) -> PushRequest, size: (PushRequest) -> Int
     ) -> PushRequest {
+        let alert = alert.withFieldsRead()
         var request = build(alert)
         var excess = size(request) - bytes
         guard excess > 0 else { return request }
@@ -29,11 +30,15 @@ package enum PayloadLimit {
         // Twice the bytes for escapes, and more than the fixed parts ever take: this judges most alerts without
         // building them.
         let words = [
-            alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound, alert.channelID,
+            alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound,
         ]
         .reduce(0) { $0 + ($1.map(escapedBytes) ?? 0) }
-        if 2 * words + 3 * (alert.data?.utf8.count ?? 0) + 1_024 <= bytes { return true }
-        let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis)
+        let fields = (alert.payload?.utf8.count ?? 0) + (alert.defaults.text?.utf8.count ?? 0)
+        // Six times: an app that draws gets them as JSON in JSON.
+        if 2 * words + 6 * fields + 3 * (alert.data?.utf8.count ?? 0) + 1_024 <= bytes {
+            return true
+        }
+        let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis).withFieldsRead()
         let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: isMutable ? [worstApp] : [])
         return APNsPayload.alertPayload(worstCase(smallest, .ios), smallest, options).text.count <= bytes
             && [DevicePlatform.android, .ios].allSatisfy { platform in

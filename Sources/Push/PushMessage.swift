@@ -37,25 +37,31 @@ package struct PushMessage: Sendable {
 /// The content of an alert.
 package struct PushAlert: Sendable {
     package let notificationID: UUIDv7
-    package let title: String
-    package let body: String
+    package private(set) var title: String
+    package private(set) var body: String
     package let category: String?
     package let deepLink: String?
     /// A JSON object as text; parsed when the payload is built, not in the transaction that claims.
     package let data: String?
-    package let sound: String?
+    package private(set) var sound: String?
     package let collapseKey: String?
     package let threadID: String?
     package let expiresAt: Timestamp?
-    /// Nil leaves the choice to the system, which takes `active`.
-    package let interruptionLevel: InterruptionLevel?
-    /// The channel on Android; nil takes the channel with the category's name.
-    package let channelID: String?
+    /// The given fields of the payload, a JSON object as text; parsed as `data` is.
+    package let payload: String?
+    /// The fields that the category's declaration fills in.
+    package let defaults: PayloadFields
+    /// True if the app is to mark the notification read when the user swipes the alert away.
+    package let isReadBySwipe: Bool
+    /// True if it takes the place of an alert that the device has: it is passive and silent then.
+    package private(set) var isReplacement = false
+    /// The fields that `withFieldsRead` found.
+    private var readFields: PayloadFields?
 
     package init(
         notificationID: UUIDv7, title: String, body: String, category: String?, deepLink: String?,
-        data: String?, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?,
-        interruptionLevel: InterruptionLevel? = nil, channelID: String? = nil
+        data: String?, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?, payload: String? = nil,
+        defaults: PayloadFields = PayloadFields(), isReadBySwipe: Bool = false
     ) {
         self.notificationID = notificationID
         self.title = title
@@ -67,24 +73,57 @@ package struct PushAlert: Sendable {
         self.collapseKey = collapseKey
         self.threadID = threadID
         self.expiresAt = expiresAt
-        self.interruptionLevel = interruptionLevel
-        self.channelID = channelID
+        self.payload = payload
+        self.defaults = defaults
+        self.isReadBySwipe = isReadBySwipe
     }
 }
 
 extension PushAlert {
     /// Returns a copy of the alert with other words.
     func with(title: String, body: String) -> PushAlert {
-        PushAlert(
-            notificationID: notificationID, title: title, body: body, category: category, deepLink: deepLink,
-            data: data, sound: sound, collapseKey: collapseKey, threadID: threadID, expiresAt: expiresAt,
-            interruptionLevel: interruptionLevel, channelID: channelID)
+        var copy = self
+        copy.title = title
+        copy.body = body
+        return copy
     }
 
-    /// The app's own keys, for the payload.
-    var dataMembers: [JSONValue.Member] {
+    /// Returns a copy that takes the place of an alert which the device has.
+    package func replacing() -> PushAlert {
+        var copy = self
+        copy.isReplacement = true
+        copy.sound = nil
+        return copy
+    }
+
+    /// Returns a copy whose `fields` are read from the JSON now, and not each time.
+    func withFieldsRead() -> PushAlert {
+        var copy = self
+        copy.readFields = fields
+        return copy
+    }
+
+    /// The fields of the payload: those given, and the defaults of the others. A default doesn't stand in the way of the key that an
+    /// overlay gives for it.
+    ///
+    /// Nor does the default that the app draws stand in the way of a notification that the producer describes by an overlay.
+    var fields: PayloadFields {
+        if let readFields { return readFields }
+        return isReplacement ? wanted.silenced : wanted
+    }
+
+    private var wanted: PayloadFields {
+        let given = PayloadFields(kept: payload)
+        guard given["fcm.notification"] != nil, given["android.display"] == nil else { return given.filled(from: defaults) }
+        let system = PayloadFields([.init("android", .object([.init("display", "system")]))])
+        return given.filled(from: system.filled(from: defaults))
+    }
+
+    /// The app's own keys, for the payload. A notification may have been kept with one that was reserved later.
+    /// - Parameter hasImage: whether our own `imageURL` goes beside them.
+    func dataMembers(hasImage: Bool) -> [JSONValue.Member] {
         guard let data, case .object(let members)? = try? JSONValue(parsing: Array(data.utf8)) else { return [] }
-        return members
+        return members.filter { !ReservedKeys.contains($0.key) && !(hasImage && $0.key == "imageURL") }
     }
 }
 

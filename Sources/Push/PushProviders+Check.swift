@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import Synchronization
 
 extension PushProviders {
@@ -12,15 +12,16 @@ extension PushProviders {
 
     /// Checks everything that an app's pushes depend on: keys, tokens, and a TLS connection to each host. Sends nothing
     /// to any device; fetches an access token from Google, and nothing from Apple.
-    package func check(app: String) async -> [Finding] {
+    /// - Parameter only: nil checks both providers.
+    package func check(app: String, only: DeviceProvider? = nil) async -> [Finding] {
         let (credentials, state) = state.withLock { ($0.apps[app]?.credentials, $0) }
         guard let credentials else {
             return [Finding(subject: app, isGood: true, sentence: "No credentials: pushes go to the sandbox.")]
         }
         guard let parsed = try? PushProviders.parse([app: credentials])[app] else { return [] }
         var findings: [Finding] = []
-        if let apns = parsed.apns { findings += await check(apns, in: state) }
-        if let fcm = parsed.fcm { findings += await check(fcm, in: state) }
+        if only != .fcm, let apns = parsed.apns { findings += await check(apns, in: state) }
+        if only != .apns, let fcm = parsed.fcm { findings += await check(fcm, in: state) }
         return findings
     }
 

@@ -81,6 +81,16 @@ package final class PushProviders: Sendable {
         state.withLock { $0.apps[app]?.provider(kind) } == nil
     }
 
+    /// The request that a provider would get for a message, from the same values and with the same code.
+    package func request(_ message: PushMessage) -> PushRequest {
+        let topic = state.withLock { $0.apps[message.app]?.credentials.apns?.topic }
+        let options = topic.map { self.options.with(topics: [message.app: $0]) } ?? self.options
+        return switch message.device.provider {
+        case .apns: APNsPayload.request(message, options: options)
+        case .fcm: FCMPayload.request(message, options: options)
+        }
+    }
+
     /// The credentials of every app.
     package var credentials: [String: AppPushCredentials] { state.withLock { $0.apps.mapValues(\.credentials) } }
 

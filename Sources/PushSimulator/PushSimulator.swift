@@ -139,6 +139,14 @@ package final class PushSimulator: Sendable {
         }
     }
 
+    /// The app registers its installation's ID with Firebase.
+    package func registerInstallationID(_ identifier: String) {
+        core.state.withLock { $0.phones.registerInstallationID(identifier) }
+    }
+
+    /// The app, or an SDK in it, calls `getToken()`: the end of an installation's ID that it has registered.
+    package func callGetToken(_ identifier: String) { core.state.withLock { $0.phones.callGetToken(identifier) } }
+
     /// Declares the token dead since the given moment (milliseconds since 1970); nil makes it valid again.
     package func markGone(_ token: String, since: Int64?) {
         core.state.withLock { state in

@@ -26,11 +26,25 @@ function banner(notification) {
   const node = element("li", "phone-banner");
   node.dataset.id = notification.apns_id;
   if (notification.title) node.append(element("b", "", notification.title));
+  if (notification.subtitle) node.append(element("span", "phone-subtitle", notification.subtitle));
   if (notification.body) node.append(element("span", "", notification.body));
+  // Its place alone: the page loads nothing from elsewhere.
+  if (notification.image_url) node.append(element("div", "phone-image", notification.image_url));
+  if (notification.buttons) node.append(element("div", "phone-buttons", `buttons: ${notification.buttons}`));
+  const facts = bannerFacts(notification);
+  if (facts) node.append(element("small", "phone-facts", facts));
   return node;
 }
 
+/** What else is known of a notification, in words. */
+function bannerFacts({ interruption_level: level, thread_id: thread, channel_id: channel, drawn_by: drawer }) {
+  return [
+    level, thread && `thread ${thread}`, channel && `channel ${channel}`, drawer === "app" && "drawn by the app",
+  ].filter(Boolean).join(" · ");
+}
+
 function note(device) {
+  if (device.note) return device.note;
   if (device.state === "gone") return "The token is dead: the app was removed.";
   if (device.waiting > 0) return `${device.waiting} waiting until it is on again`;
   if (device.older_badges > 0) return `${device.older_badges} older numbers came late`;

@@ -39,6 +39,28 @@ package enum File {
         return fsync(descriptor) == 0 ? 0 : errno
     }
 
+    /// Nil when there is nothing at the path, or it can't be looked at.
+    package static func isDirectory(_ path: String) -> Bool? {
+        var status = stat()
+        return stat(path, &status) == 0 ? status.st_mode & S_IFMT == S_IFDIR : nil
+    }
+
+    /// Returns the names in a folder, in no order.
+    package static func names(in folder: String) throws(UnreadableFile) -> [String] {
+        guard let directory = opendir(folder) else {
+            throw UnreadableFile(path: folder, reason: "can't be read: \(SystemError(code: errno))")
+        }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { start in
+                start.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
     /// Reads a small file whole.
     /// - Parameter limit: the most bytes it may have.
     package static func read(_ path: String, limit: Int) throws(UnreadableFile) -> [UInt8] {

@@ -8,7 +8,7 @@ struct Campanile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "campanile",
         abstract: "The notification backend behind a native app: inbox, device registry, badge and push.",
-        version: ProgramVersion.current,
+        version: OperatorCommands.version,
         subcommands: [
             Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, StreamName.self, Notify.self,
             BadgeCommand.self,

@@ -78,7 +78,8 @@ extension ImportReport {
             lines.append("\(self[.known]) \(self[.known] == 1 ? "was" : "were") here already, and \(stay).")
         }
         if self[.left] > 0 {
-            lines.append("\(self[.left]) left out: they signed out, or their tokens died, since that registration.")
+            lines.append(
+                "\(self[.left]) left out: since that registration they signed out, got another identifier, or their tokens died.")
         }
         if self[.renewed] > 0 { lines.append("\(self[.renewed]) with a newer registration than here.") }
         if self[.moved] > 0 { lines.append("\(self[.moved]) of another user, with a newer registration than here.") }

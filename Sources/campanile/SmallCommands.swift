@@ -1,6 +1,7 @@
 import ArgumentParser
 import CampanileCore
 import CampanileServer
+import Glibc
 import Logging
 
 struct Migrate: AsyncParsableCommand {
@@ -145,15 +146,27 @@ struct Notify: AsyncParsableCommand {
         abstract: "Create a notification. A running server sends its pushes within a second.")
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "The user's id.") var user: String
-    @Argument var title: String
-    @Argument var body: String
+    @Argument(help: "The user's id.") var user: String?
+    @Argument var title: String?
+    @Argument var body: String?
+    @Option(help: "A file with the body of a POST /notifications instead, or - for standard input.") var json: String?
     @Option(help: "The user's app.") var app = AppName.standard
 
+    func validate() throws {
+        guard (json == nil) == (body != nil), json == nil || user == nil else {
+            throw ValidationError("Give USER TITLE BODY, or --json FILE.")
+        }
+    }
+
     func run() async throws {
-        let operations = try common.operations(try common.load())
+        let configuration = try common.load()
+        let operations = try common.operations(configuration)
         defer { operations.close() }
-        print(try await operations.notify(user: user, app: app, title: title, body: body))
+        if let json {
+            print(try await operations.notify(file: json, app: app, configuration))
+        } else if let user, let title, let body {
+            print(try await operations.notify(user: user, app: app, title: title, body: body))
+        }
     }
 }
 
@@ -205,10 +218,19 @@ struct DoctorCommand: AsyncParsableCommand {
         commandName: "doctor",
         abstract: """
             Check everything that pushes depend on and the newest backup's age, and sign a stream's name to compare with Rails: \
-            exit status 1 if anything is wrong. Sends nothing to any device.
+            exit status 1 if anything is wrong. Sends nothing to any device, unless one is named with --send or --user.
             """)
 
     @OptionGroup var common: CommonOptions
+    @Option(help: "Send an alert and a badge push to the device with this token or installation ID, and say what comes of them.")
+    var send: String?
+    @Option(help: "Send the same to this user's latest registered device.") var user: String?
+    @Option(help: "The device's app.") var app = AppName.standard
+    @Option(help: "The device's platform, \(words(DevicePlatform.self)).", transform: word) var platform: DevicePlatform?
+    @Option(help: "The environment of its token, \(words(DeviceEnvironment.self)).", transform: word) var environment:
+        DeviceEnvironment?
+    @Option(help: "The kind of its identifier, \(words(DeviceTokenKind.self)).", transform: word) var kind: DeviceTokenKind?
+    @Flag(help: "Then print what the server knows of the device, without what names a user or a device.") var report = false
     @Option(name: .customLong("apns-url"), help: "The URL of a server to use instead of Apple's hosts.") var apnsURL: String?
     @Option(name: .customLong("fcm-url"), help: "The URL of a server to use instead of Google's host.") var fcmURL: String?
     @Option(name: .customLong("push-ca"), help: "A PEM file of the authorities to trust for pushes.") var pushCA: String?
@@ -218,12 +240,51 @@ struct DoctorCommand: AsyncParsableCommand {
             Configuration.Flags(database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA))
         common.tellPassedOver(configuration)
         let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
-        let findings = await Doctor(configuration, world: .live, logger: logger).examine()
-        for finding in findings {
+        let doctor = Doctor(configuration, world: .live, logger: logger)
+        var isGood = true
+        func tell(_ finding: Doctor.Finding) {
             print("\(finding.isGood ? "good " : "WRONG")  \(finding.subject): \(finding.sentence)")
+            isGood = isGood && finding.isGood
         }
-        if findings.contains(where: { !$0.isGood }) { throw ExitCode(1) }
+        if let addressee {
+            try await doctor.send(to: addressee, tell: tell, look: DoctorCommand.look)
+            if report { for line in try doctor.report(on: addressee) { print(line) } }
+        } else {
+            for finding in await doctor.examine() { tell(finding) }
+        }
+        if !isGood { throw ExitCode(1) }
     }
+
+    func validate() throws {
+        guard send == nil || user == nil else { throw ValidationError("Name the device with --send or with --user.") }
+        let needsDevice = report || platform != nil || environment != nil || kind != nil
+        guard addressee != nil || !needsDevice else {
+            throw ValidationError("--platform, --environment, --kind and --report need a device: name it with --send or --user.")
+        }
+    }
+
+    private var addressee: Doctor.Addressee? {
+        let name = send.map { Doctor.Addressee.Name.token($0) } ?? user.map { .user($0) }
+        return name.map { .init($0, app: app, platform: platform, environment: environment, kind: kind) }
+    }
+
+    /// Waits for somebody at a terminal, and for nobody else.
+    private static func look(_ number: Int64) {
+        guard isatty(STDIN_FILENO) == 1 else { return }
+        say("Look at the icon: it should show \(number). Then press Return.")
+        _ = readLine()
+    }
+}
+
+/// Reads one of a type's words.
+private func word<Word: CaseIterable & RawRepresentable>(_ text: String) throws -> Word where Word.RawValue == String {
+    guard let word = Word(rawValue: text) else { throw ValidationError("It must be \(words(Word.self)).") }
+    return word
+}
+
+/// Lists the words of a type, for a help text.
+private func words<Word: CaseIterable & RawRepresentable>(_ type: Word.Type) -> String where Word.RawValue == String {
+    type.allCases.map(\.rawValue).joined(separator: " or ")
 }
 
 struct Health: AsyncParsableCommand {

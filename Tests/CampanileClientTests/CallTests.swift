@@ -42,6 +42,47 @@ struct CallTests {
         #expect(pages[0].badge.version == 7)
     }
 
+    @Test("a subtitle and an image are read; without them, from an older server, and of another kind, they are nil")
+    func subtitleAndImage() throws {
+        func notification(_ more: String) throws -> InboxNotification {
+            let json = #"{"id":"n1","title":"T","body":"B","created_at":"2026-11-22T00:00:00.000Z"\#(more)}"#
+            return try #require(JSONValue(data: Data(json.utf8)).flatMap(InboxNotification.init(json:)))
+        }
+        let full = try notification(#","subtitle":"S","image_url":"https://images.example.com/1.png""#)
+        #expect(full.subtitle == "S" && full.imageURL == .example("https://images.example.com/1.png"))
+        let created = full.createdAt
+        #expect(
+            full
+                == InboxNotification(
+                    id: "n1", title: "T", subtitle: "S", body: "B", imageURL: .example("https://images.example.com/1.png"),
+                    createdAt: created))
+        let empty = InboxNotification(id: "n1", title: "T", body: "B", createdAt: created)
+        #expect(empty != full && empty.subtitle == nil && empty.imageURL == nil)
+        let nothing = [
+            "", #","subtitle":null,"image_url":null"#, #","subtitle":7,"image_url":{}"#,
+            #","image_url":"http://images.example.com/1.png""#, #","image_url":"/1.png""#, #","image_url":"""#,
+        ]
+        for more in nothing { #expect(try notification(more) == empty, "\(more)") }
+        let plain = URL.example("http://images.example.com/1.png")
+        #expect(InboxNotification(id: "n1", title: "T", body: "B", imageURL: plain, createdAt: created) == empty)
+    }
+
+    @Test(
+        "a producer's name and the time of its edit are read; without them, from an older server, and of another kind, they are nil"
+    )
+    func nameAndEdit() throws {
+        func notification(_ more: String) throws -> InboxNotification {
+            let json = #"{"id":"n1","title":"T","body":"B","created_at":"2026-11-22T00:00:00.000Z"\#(more)}"#
+            return try #require(JSONValue(data: Data(json.utf8)).flatMap(InboxNotification.init(json:)))
+        }
+        let edited = try notification(#","external_id":"order-42","edited_at":"2026-11-22T00:01:00.000Z""#)
+        #expect(edited.externalID == "order-42" && edited.editedAt?.timeIntervalSince(edited.createdAt) == 60)
+        for more in ["", #","external_id":null,"edited_at":null"#, #","external_id":7,"edited_at":"today""#] {
+            let one = try notification(more)
+            #expect(one.externalID == nil && one.editedAt == nil, "\(more)")
+        }
+    }
+
     @Test("a notification that can't be read is left out, and its page comes all the same")
     func unreadableEntry() async throws {
         let note = String(decoding: HTTPAnswer.notification.body, as: UTF8.self)

@@ -313,6 +313,22 @@ struct PushTests {
         #expect(payload == PushPayload(isAlert: false))
         #expect(PushPayload(userInfo: ["aps": "x"]) == PushPayload(isAlert: false))
     }
+
+    @Test("an alert's image is its https address beside aps; any other address, and another place, count as missing")
+    func image() {
+        func payload(_ imageURL: Any?) -> PushPayload {
+            var userInfo: [AnyHashable: Any] = ["aps": ["alert": ["title": "T"], "mutable-content": 1] as [String: Any]]
+            userInfo["imageURL"] = imageURL
+            return PushPayload(userInfo: userInfo)
+        }
+        let address = "https://images.example.com/1.png?size=2"
+        #expect(payload(address) == PushPayload(imageURL: .example(address)))
+        #expect(payload(address).imageURL?.absoluteString == address)
+        let others: [Any?] = [nil, "", "http://images.example.com/1.png", "file:///1.png", "1.png", 7, [address]]
+        for other in others { #expect(payload(other) == PushPayload(), "\(String(describing: other))") }
+        #expect(PushPayload(userInfo: ["aps": ["alert": "T", "imageURL": address]]).imageURL == nil)
+        #expect(PushPayload(imageURL: .example("http://images.example.com/1.png")).imageURL == nil)
+    }
 }
 
 @Suite("A device's registration")

@@ -141,7 +141,8 @@ struct VectorTests {
         return .object([
             .init("id", text(payload.id)), .init("deep_link", text(payload.deepLink)), .init("category", text(payload.category)),
             .init("badge", integer(payload.badge)), .init("badge_version", integer(payload.badgeVersion)),
-            .init("is_alert", .bool(payload.isAlert)),
+            .init("is_alert", .bool(payload.isAlert)), .init("dismissed", .array(payload.dismissed.map { .string($0) })),
+            .init("dismissed_through", text(payload.dismissedThrough)), .init("is_read_by_swipe", .bool(payload.isReadBySwipe)),
         ])
     }
 

@@ -46,11 +46,62 @@ import Testing
         }
     }
 
+    private static func alert(_ target: String, _ identifier: String) -> String {
+        """
+        {"message":{"\(target)":"\(identifier)","notification":{"title":"T"},"data":{"id":"n1"},
+        "android":{"notification":{"notification_count":1}}}}
+        """
+    }
+
+    /// Sends an alert to a `token` or a `fid`; gives the status.
+    private static func sender(_ fixture: Fixture) async throws -> (_ target: String, _ identifier: String) async throws -> Int? {
+        let sender = try await fixture.connect()
+        let access = try await fixture.accessToken(sender)
+        return { try await sender.answer(fixture.message(alert($0, $1), token: access)).status }
+    }
+
+    @Test("a token and the installation's ID with which it begins are one phone, and an alert to both is a duplicate")
+    func installation() async throws {
+        try await withSimulator { fixture in
+            let send = try await Self.sender(fixture)
+            #expect(try await send("token", "fid-1:a") == 200)
+            #expect(try await send("fid", "fid-1") == 200)
+            // Firebase delivers that too.
+            #expect(try await send("token", "fid-1") == 200)
+            #expect(try await send("fid", "fid-2") == 200)
+            #expect(try await send("token", "fid-2:a") == 200)
+            #expect(fixture.simulator.devices().count == 2)
+            #expect(fixture.simulator.device("fid-1")?.received == 3 && fixture.simulator.device("fid-2:a")?.received == 2)
+            #expect(fixture.simulator.counters.duplicates == 3)
+            // Without an ID, tokens that begin alike are two phones.
+            for token in ["x:a", "x:b"] { #expect(try await send("token", token) == 200) }
+            #expect(fixture.simulator.devices().count == 4)
+        }
+    }
+
+    @Test("getToken() after an ID was registered ends the ID, and before it does nothing; registering it again revives it")
+    func getToken() async throws {
+        try await withSimulator { fixture in
+            let send = try await Self.sender(fixture)
+            #expect(try await send("token", "fid-1:a") == 200)
+            fixture.simulator.callGetToken("fid-1:a")
+            #expect(try await send("token", "fid-1:a") == 200)
+            #expect(try await send("fid", "fid-1") == 200)
+            fixture.simulator.callGetToken("fid-1:a")
+            #expect(fixture.simulator.device("fid-1")?.installationID == .dead)
+            #expect(try await send("fid", "fid-1") == 404)
+            fixture.simulator.registerInstallationID("fid-1")
+            #expect(try await send("fid", "fid-1") == 200)
+        }
+    }
+
     @Test("what FCM refuses is refused, with the field that is at fault")
     func refusals() async throws {
         let messages: [(String, String, String?)] = [
             ("no target", #"{"data":{"a":"b"}}"#, "message"),
             ("two targets", #"{"token":"d","topic":"t"}"#, "message"),
+            ("a token and an ID", #"{"token":"d","fid":"d"}"#, "message"),
+            ("an ID that is a token", #"{"fid":"d:a"}"#, "message.fid"),
             ("a number in data", #"{"token":"d","data":{"a":1}}"#, "message.data.a"),
             ("a boolean in data", #"{"token":"d","data":{"a":true}}"#, "message.data.a"),
             ("the key from", #"{"token":"d","data":{"from":"x"}}"#, "message.data.from"),

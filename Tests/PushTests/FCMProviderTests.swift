@@ -22,6 +22,16 @@ import Testing
         }
     }
 
+    @Test("an installation ID stands in fid, and there is no token beside it")
+    func installationID() async throws {
+        try await FCMFixture.run(messages: { _ in [.answer(200, Self.good)] }) { fixture in
+            let message = Pushes.message(token: "fid-1", kind: .fid, provider: .fcm, platform: .android)
+            #expect(await fixture.provider.send(message).outcome == .accepted)
+            let sent = try JSONValue(parsing: try #require(fixture.messages.first).body)["message"]
+            #expect(sent?["fid"] == "fid-1" && sent?["token"] == nil)
+        }
+    }
+
     /// Checks what Google checks of the exchange.
     private func check(_ request: ServedRequest, _ hand: HandClock) throws {
         #expect(request.first("content-type") == "application/x-www-form-urlencoded")
@@ -172,6 +182,7 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
         fcm(400, "INVALID_ARGUMENT", .rejected),
         google(400, "INVALID_ARGUMENT", details: violation("message.android.ttl"), .rejected),
         google(400, "INVALID_ARGUMENT", details: violation("message.token"), .tokenGone(since: nil)),
+        google(400, "INVALID_ARGUMENT", details: violation("message.fid"), .tokenGone(since: nil)),
         fcm(403, "SENDER_ID_MISMATCH", .tokenForeign),
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 60_000)),
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 5_000), fields: [("retry-after", "5")]),

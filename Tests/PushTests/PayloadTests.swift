@@ -144,7 +144,13 @@ import Testing
     func category() throws {
         for isSet in [true, false] {
             let alert = Pushes.alert(
-                category: "NOTICE", interruptionLevel: isSet ? .timeSensitive : nil, channelID: isSet ? "notices" : nil)
+                category: "NOTICE",
+                defaults: PayloadFields(
+                    isSet
+                        ? [
+                            .init("interruption_level", "time-sensitive"),
+                            .init("android", .object([.init("channel_id", "notices")])),
+                        ] : []))
             let level: JSONValue? = isSet ? "time-sensitive" : nil
             #expect(Self.request(alert, .ios, .apns).payload["aps"]?["interruption-level"] == level)
             let fcm = Self.request(alert, .ios, .fcm).payload["message"]?["apns"]?["payload"]

@@ -113,6 +113,22 @@ def test_deep_links_are_asked_for_once_and_only_when_an_entry_has_one(world):
     page.wait("!unread().includes('Another')")
 
 
+def test_what_a_producer_edits_or_withdraws_shows_at_once(world):
+    world.post(title="Stays")
+    entry = world.post(title="Order 7", deep_link="/orders/7")
+    page = world.inbox()
+    page.wait(f"{shows('Order 7', 'Stays')} && rows()[0].querySelector('a').href === '{world.origin}/orders/7'")
+
+    def as_producer(method, body=None):
+        return world.campanile.connection().request(method, f"/notifications/{entry['id']}", credential=world.key, body=body)
+
+    assert as_producer("PATCH", {"title": "Order 8", "body": "Changed", "deep_link": "/orders/8"}).status == 200
+    page.wait(f"{shows('Order 8', 'Stays')} && rows()[0].querySelector('a').href === '{world.origin}/orders/8'")
+    assert page.evaluate(part("body", 0) + ".textContent") == "Changed"
+    assert as_producer("DELETE").status == 204
+    page.wait(shows("Stays"))
+
+
 def test_a_look_in_a_browser_leaves_the_badge(world):
     world.post()
     page = world.inbox(badge="/badge/stream")
@@ -229,8 +245,59 @@ def test_a_page_that_was_offline_says_what_failed_and_goes_on(world):
     assert page.evaluate("unread()") == ["First"]
     world.post(title="Meanwhile")
     page.offline(False)
-    press(page, "retry")
+    # A page that is online again connects anew and tries again by itself, which may be before this.
+    page.evaluate(f"{part('retry')}.hidden || {part('retry')}.click()")
     page.wait("titles().join() === 'Meanwhile,First' && unread().join() === 'Meanwhile' && said() === ''")
+
+
+# The first change of an entry fails, and each later one waits until `window.go` is called.
+FAILING_CHANGE = """{ const real = window.fetch; let hasFailed = false; const ready = new Promise((done) => (window.go = done));
+  window.fetch = async (url, options) => {
+    if (!["PATCH", "POST"].includes(options?.method) || String(url).endsWith("/stream_tokens")) return real(url, options);
+    if (!hasFailed) { hasFailed = true; throw new TypeError("no network"); }
+    await ready;
+    return real(url, options); }; }"""
+
+
+def test_what_a_fresh_token_tries_again_offers_no_button_meanwhile(world):
+    world.post(title="First")
+    page = world.inbox(FAILING_CHANGE)
+    page.wait(shows("First"))
+    press(page, "mark", 0)
+    page.wait("said() === 'error'")
+    page.evaluate(f"inbox.setAttribute('token', '{user_token(JWT_SECRET, USER)}')")
+    page.wait(f"{part('retry')}.hidden")
+    page.evaluate("go()")
+    page.wait("unread().length === 0 && said() === ''")
+
+
+def test_a_change_that_is_tried_again_is_the_one_that_was_asked_for(world):
+    first = world.post(title="First")
+    page = world.inbox(FAILING_CHANGE)
+    page.wait(shows("First"))
+    press(page, "mark", 0)
+    page.wait("said() === 'error'")
+    world.as_user("PATCH", f"/notifications/{first['id']}", body={"read": True})
+    page.wait("unread().length === 0", what="what another device did")
+    press(page, "retry")
+    page.evaluate("go()")
+    page.wait("said() === ''")
+    assert page.evaluate("unread()") == []
+    assert world.as_user("GET", "/badge").json()["count"] == 0
+
+
+def test_mark_all_tried_again_leaves_what_came_after_it(world):
+    world.post(title="First")
+    page = world.inbox(FAILING_CHANGE)
+    page.wait(shows("First"))
+    press(page, "all")
+    page.wait("said() === 'error'")
+    world.post(title="Second")
+    page.wait(shows("Second", "First"))
+    press(page, "retry")
+    page.evaluate("go()")
+    page.wait("said() === ''")
+    assert page.evaluate("unread()") == ["Second"]
 
 
 @pytest.mark.complaints(*AWAY, *REFUSED)
@@ -245,6 +312,7 @@ def test_a_server_that_is_killed_leaves_the_list_and_what_came_meanwhile_follows
     world.campanile.command("notify", USER, "While it was down", "by the command")
     world.campanile.start()
     page.wait("titles().includes('While it was down')", 60)
+    assert page.evaluate("said()") == "error", "what failed can still be tried again"
     press(page, "delete", 1)
     page.wait(shows("While it was down") + " && said() === ''")
     world.post(title="After it")

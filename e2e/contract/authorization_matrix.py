@@ -3,7 +3,8 @@
 Starts a campanile of its own and asks it over a socket. For each operation: no credential 401, malformed, forged and
 expired ones 401, a revoked key 401, the wrong kind and an operate key 403, another user's or another app's object 404 or an empty answer,
 and then the owner, who succeeds; after each refusal the owner's inbox, badge and devices are what they were. `HEAD`
-is held to the same as `GET`. An operation that openapi.yaml has and this table lacks is a failure, and the reverse.
+is held to the same as `GET`. What a user and a producer may both call is held to either's rules, and to those of the names of
+producers' keys. An operation that openapi.yaml has and this table lacks is a failure, and the reverse.
 
 A test is an operation. It goes on after a cell that is wrong, and says all that are.
 """
@@ -95,6 +96,7 @@ class Credentials:
         self.owner, self.stranger = server.user_token(OWNER), server.user_token(STRANGER)
         self.other_app_user = server.command("token", OWNER, "--app", "other")[1]
         self.producer = server.producer_key("matrix")
+        self.other_name = server.producer_key("matrix-other-name")
         # A third app, so that what it creates doesn't stand in the inbox that must be empty.
         self.other_app_producer = server.command("keys", "create", "matrix-third", "--app", "third")[1]
         self.revoked = server.producer_key("matrix-revoked")
@@ -168,13 +170,16 @@ def bearer(token):
 class Case:
     """How to call one operation on something of the owner's, and what strangers get.
 
-    stranger, other_app: a function of the answer that says whether it is right. None: there is no such cell, because a
-    producer acts for all users of its app, or the operation is open to anyone.
+    body: what is sent, or a function that makes it of what is called on.
+    producers_body: the same for a producer, where a user may call too. Who else gets what there: `not_theirs` and `theirs`.
+    owner, stranger, other_app, other_name: a function of the answer that says whether it is right. None: there is no such cell,
+    because a producer acts for all users of its app, its keys' names don't matter, or the operation is open to anyone; of the owner
+    only the status is looked at then.
     """
 
-    def __init__(self, path, body=None, *, stranger=None, other_app=None):
-        self.path, self.body = path, body
-        self.stranger, self.other_app = stranger, other_app
+    def __init__(self, path, body=None, *, producers_body=None, owner=None, stranger=None, other_app=None, other_name=None):
+        self.path, self.body, self.producers_body = path, body, producers_body
+        self.owner, self.stranger, self.other_app, self.other_name = owner, stranger, other_app, other_name
 
 
 def status(*expected):
@@ -210,11 +215,20 @@ NO_DELIVERIES = answers(200, lambda page: page["deliveries"] == [] and page["nex
 OWN_OVERVIEW = answers(
     200, lambda seen: seen["app"] == "fourth" and not any(seen["last_hour"]["created"]), "an app in which nothing happened")
 CREATED = status(201)
+NOTHING_WITHDRAWN = answers(200, lambda answer: answer == {"withdrawn": 0, "more": False}, "nothing withdrawn")
+ONE_WITHDRAWN = answers(200, lambda answer: answer == {"withdrawn": 1, "more": False}, "one withdrawn")
+ALL_HANDLED = answers(
+    200, lambda answer: len(answer["handled"]) == 2 and answer["handled"][1] == "no id" and answer["badge"]["count"] == 0,
+    "both ids handled and no number")
+OWN_STAYS = answers(
+    200, lambda answer: answer["handled"] == ["no id"] and answer["badge"]["unread_count"] > 0, "what is no id handled, and the number")
 # A device token belongs to one user of an app: who registers it again takes it over; in another app it is another one.
 TAKES_OVER = status(200, 201)
 
 # Where a stream's token may stand.
 LISTENERS = {"userToken", "accessToken", "streamCookie"}
+# The credentials of what a user and a producer may both call.
+EITHER = {"userToken", "producerKey"}
 COOKIE = "matrix_token"
 
 EXPECTATIONS = {
@@ -222,8 +236,13 @@ EXPECTATIONS = {
     "createNotification": Case("/notifications", {"user_id": OWNER, "title": "Matrix"}, other_app=CREATED),
     "markAllRead": Case("/notifications/mark_all_read", {}, stranger=NOTHING_MARKED, other_app=NOTHING_MARKED),
     "getNotification": Case("/notifications/{id}", stranger=NOT_THERE, other_app=NOT_THERE),
-    "updateNotification": Case("/notifications/{id}", {"read": True}, stranger=NOT_THERE, other_app=NOT_THERE),
-    "deleteNotification": Case("/notifications/{id}", stranger=NOT_THERE, other_app=NOT_THERE),
+    "withdrawNotifications": Case(
+        "/notifications?external_id={external_id}", owner=ONE_WITHDRAWN, other_app=NOTHING_WITHDRAWN, other_name=NOTHING_WITHDRAWN),
+    "reconcileNotifications": Case(
+        "/notifications/reconcile", lambda things: {"ids": [things["id"], "no id", things["id"], "no id"]},
+        owner=OWN_STAYS, stranger=ALL_HANDLED, other_app=ALL_HANDLED),
+    "updateNotification": Case("/notifications/{id}", {"read": True}, producers_body={"title": "Edited"}),
+    "deleteNotification": Case("/notifications/{id}"),
     "listDeliveries": Case("/notifications/{id}/deliveries", other_app=NOT_THERE),
     "listDeviceTokens": Case("/device_tokens", stranger=NO_DEVICES, other_app=NO_DEVICES),
     "registerDeviceToken": Case(
@@ -264,6 +283,7 @@ class Operation:
         self.is_stream = schemes == LISTENERS
         if self.is_stream:
             schemes = {"userToken"}
+        self.is_for_either = schemes == EITHER
         self.kind = schemes.pop() if len(schemes) == 1 else None if not schemes else "?"
         self.success = sorted(int(code) for code in raw["responses"] if code.startswith("2"))
 
@@ -293,16 +313,24 @@ class Matrix:
         if not holds:
             self.wrong.append(f"{cell}: {what}")
 
+    def notification(self, key):
+        """A notification of the owner's, made with the key: its id, and its name."""
+        name = uuid.uuid4().hex
+        created = self.client.send("POST", "/notifications", bearer(key), {"user_id": OWNER, "title": "Fixture", "external_id": name})
+        if created.status != 201:
+            raise HarnessError(f"a fixture got {created.status} {created.body!r}")
+        return {"id": created.json()["id"], "external_id": name}
+
     def fixtures(self):
         """A notification and a device of the owner's, new for every operation."""
-        created = self.client.send(
-            "POST", "/notifications", bearer(self.credentials.producer), {"user_id": OWNER, "title": "Fixture"})
+        self.things = self.notification(self.credentials.producer)
         token = hashlib.sha256(uuid.uuid4().bytes).hexdigest()
         registered = self.client.send(
             "POST", "/device_tokens", bearer(self.credentials.owner), {"token": token, "platform": "ios"})
-        if created.status != 201 or registered.status != 201:
-            raise HarnessError(f"fixtures got {created.status} {created.body!r} and {registered.status} {registered.body!r}")
-        return {"id": created.json()["id"], "token": token}
+        if registered.status != 201:
+            raise HarnessError(f"a fixture got {registered.status} {registered.body!r}")
+        self.things["token"] = token
+        return self.things
 
     def owners_things(self):
         """What a refused call must not have changed. The list is read as a browser, which changes nothing."""
@@ -312,8 +340,10 @@ class Matrix:
         page, badge, devices = (answer.json() for answer in seen)
         return {"inbox": page["notifications"], "badge": badge, "devices": [device["token"] for device in devices["device_tokens"]]}
 
-    def call(self, operation, path, authorization, method=None, headers=()):
-        return self.client.send(method or operation.method, path, authorization, EXPECTATIONS[operation.id].body, headers)
+    def call(self, operation, path, authorization, method=None, headers=(), as_producer=False):
+        case = EXPECTATIONS[operation.id]
+        body = case.producers_body if as_producer else case.body
+        return self.client.send(method or operation.method, path, authorization, body(self.things) if callable(body) else body, headers)
 
     def refused(self, operation, path, cell, authorization, expected):
         """A refusal is a problem with its status; a 401 says how to authenticate. HEAD is refused as GET is."""
@@ -338,16 +368,18 @@ class Matrix:
             self.refused(operation, path, f"malformed ({name})", field, 401)
         self.refused(operation, path, "expired", bearer(self.credentials.expired), 401)
         self.refused(operation, path, "revoked", bearer(self.credentials.revoked), 401)
-        wrong = self.credentials.producer if operation.kind == "userToken" else self.credentials.owner
-        self.refused(operation, path, "wrong kind", bearer(wrong), 403)
+        if not operation.is_for_either:
+            wrong = self.credentials.producer if operation.kind == "userToken" else self.credentials.owner
+            self.refused(operation, path, "wrong kind", bearer(wrong), 403)
         self.refused(operation, path, "operate key", bearer(self.credentials.operate), 403)
         self.refused(operation, path, "metrics.token", bearer(METRICS_TOKEN), 401)
 
     def owner(self, operation, path):
-        right = self.credentials.owner if operation.kind == "userToken" else self.credentials.producer
+        right = self.credentials.producer if operation.kind == "producerKey" else self.credentials.owner
         # The scheme's letter case means nothing (RFC 9110 section 11.1).
-        answer = self.call(operation, path, f"bearer {right}")
-        self.check("the owner", answer.status in operation.success, f"got {answer.status} {answer.body[:200]!r}")
+        answer, expected = self.call(operation, path, f"bearer {right}"), EXPECTATIONS[operation.id].owner
+        self.check("the owner", answer.status in operation.success and (expected is None or expected(answer)),
+                   f"got {answer.status} {answer.body[:200]!r}")
         # Two fields: which one counts would be a guess, and a proxy in front may guess otherwise.
         for fields in ([bearer(right), bearer("garbage")], [bearer("garbage"), bearer(right)]):
             answer = self.call(operation, path, fields)
@@ -357,7 +389,8 @@ class Matrix:
         case, credentials = EXPECTATIONS[operation.id], self.credentials
         cells = (
             ("other user", credentials.stranger, case.stranger),
-            ("other app", credentials.other_app_user if operation.kind == "userToken" else credentials.other_app_producer, case.other_app))
+            ("other app", credentials.other_app_user if operation.kind == "userToken" else credentials.other_app_producer, case.other_app),
+            ("other name", credentials.other_name, case.other_name))
         for cell, token, expected in cells:
             if expected is not None:
                 answer = self.call(operation, path, bearer(token))
@@ -375,6 +408,77 @@ class Matrix:
                        f"the owner's {name} changed after refusals: {len(before[name])} and {len(after[name])} entries, "
                        f"now {json.dumps(after[name])[:300]}")
         self.owner(operation, path)
+
+    def run_for_either(self, operation):
+        """A user's and a producer's call of one operation: each on what is theirs, and by its own rules."""
+        credentials, route = self.credentials, EXPECTATIONS[operation.id].path
+        path = route.format(id=self.fixtures()["id"])
+        replaced, moved = self.replaced_keys()
+        before = self.owners_things()
+        self.refusals(operation, path)
+        self.not_theirs(operation, path)
+        # A key of the same name in another app.
+        answer = self.call(operation, route.format(id=moved["id"]), bearer(moved["key"]), as_producer=True)
+        self.check("the name in another app", NOT_THERE(answer), f"got {answer.status}, expected 404")
+        if operation.method == "PATCH":
+            for cell, token, as_producer in (("a user's edit", credentials.owner, True), ("a producer's read", credentials.producer, False)):
+                answer = self.call(operation, path, bearer(token), as_producer=as_producer)
+                self.check(cell, answer.status == 422, f"got {answer.status}, expected 422")
+        after = self.owners_things()
+        for name in after:
+            self.check("nothing changed", before[name] == after[name], f"the owner's {name} changed after refusals: {json.dumps(after[name])[:300]}")
+        self.theirs(operation, route, path, replaced)
+
+    def not_theirs(self, operation, path):
+        """Credentials that are good, for something else; `user_id` makes none of them better."""
+        credentials, nowhere = self.credentials, path.rsplit("/", 1)[0]
+        cells = [
+            ("other user", credentials.stranger, False, path), ("other user, user_id", credentials.stranger, False, f"{path}?user_id={OWNER}"),
+            ("other app's user", credentials.other_app_user, False, path),
+            ("other app's key", credentials.other_app_producer, True, path),
+            ("other app's key, user_id", credentials.other_app_producer, True, f"{path}?user_id={OWNER}"),
+            ("other name", credentials.other_name, True, path), ("other name, user_id", credentials.other_name, True, f"{path}?user_id={OWNER}"),
+            ("another user's", credentials.producer, True, f"{path}?user_id={STRANGER}"),
+            ("nobody's", credentials.producer, True, f"{path}?user_id=nobody-at-all")]
+        for given in ("no-id", "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47", "9" * 36):
+            for token, as_producer in ((credentials.owner, False), (credentials.producer, True)):
+                cells += [(f"the id {given}", token, as_producer, f"{nowhere}/{given}{query}") for query in ("", f"?user_id={OWNER}")]
+        for cell, token, as_producer, where in cells:
+            answer = self.call(operation, where, bearer(token), as_producer=as_producer)
+            self.check(cell, NOT_THERE(answer), f"got {answer.status} {answer.body[:200]!r}, expected 404")
+
+    def theirs(self, operation, route, path, replaced):
+        """Those who may: the user, a key of the maker's name, also one that replaced it, and any key where no key made it."""
+        credentials = self.credentials
+        cells = [
+            ("the maker", credentials.producer, True, self.notification(credentials.producer)["id"], ""),
+            ("the maker, user_id", credentials.producer, True, self.notification(credentials.producer)["id"], f"?user_id={OWNER}"),
+            ("a key that replaced the maker's", replaced["key"], True, replaced["id"], ""),
+            ("a key, what the command made", credentials.other_name, True, self.noted(), ""),
+            ("a key, what the command made, user_id", credentials.producer, True, self.noted(), f"?user_id={OWNER}"),
+            ("the user, who gives a user_id", credentials.owner, False, self.notification(credentials.producer)["id"], f"?user_id={STRANGER}")]
+        for cell, token, as_producer, identifier, query in cells:
+            answer = self.call(operation, route.format(id=identifier) + query, bearer(token), as_producer=as_producer)
+            self.check(cell, answer.status in operation.success, f"got {answer.status} {answer.body[:200]!r}")
+        answer = self.call(operation, route.format(id=self.noted()), bearer(credentials.other_app_producer), as_producer=True)
+        self.check("other app's key, what the command made", NOT_THERE(answer), f"got {answer.status}, expected 404")
+        self.owner(operation, path)
+
+    def replaced_keys(self):
+        """A notification with the key that replaced its maker's, and one with a key that took the maker's name in another app."""
+        found = []
+        for more in ((), ("--app", "third")):
+            name = f"matrix-{uuid.uuid4().hex}"
+            made = self.notification(self.server.producer_key(name))
+            self.server.command("keys", "revoke", name)
+            found.append({**made, "key": self.server.command("keys", "create", name, *more)[1]})
+        return found
+
+    def noted(self):
+        """The id of a notification of the owner's that no key made."""
+        title = uuid.uuid4().hex
+        self.server.command("notify", OWNER, title, "By the command")
+        return next(one["id"] for one in self.owners_things()["inbox"] if one["title"] == title)
 
     def run_open(self, operation):
         """Whatever is presented, it is not looked at."""
@@ -510,6 +614,8 @@ class Matrix:
             self.watched(operation)
         elif operation.kind is None:
             self.run_open(operation)
+        elif operation.is_for_either:
+            self.run_for_either(operation)
         elif operation.kind in ("userToken", "producerKey"):
             self.run_closed(operation)
             if operation.is_stream:

@@ -40,7 +40,6 @@ let tree = DeepLinkTree([])
 @MainActor let bell = UILabel()
 @MainActor var tabBarItem: UITabBarItem { fatalError() }
 @MainActor let coordinator = AppCoordinator()
-@MainActor var content: UNMutableNotificationContent { fatalError() }
 let reload: @Sendable () -> Void = {}
 @MainActor func show(_: [InboxNotification]) {}
 func alert(_: String, retry: (@Sendable () -> Void)?) {}

@@ -94,11 +94,11 @@ def pattern(output):
 
 
 class Shell:
-    """One bash that runs block after block."""
+    """One bash that runs block after block; elsewhere than here, if `words` lead there."""
 
-    def __init__(self, folder, path=None, environment=None):
+    def __init__(self, folder, path=None, environment=None, words=()):
         self.process = subprocess.Popen(
-            ["bash", "--noprofile", "--norc"], cwd=folder, text=True, bufsize=1, start_new_session=True,
+            [*words, "bash", "--noprofile", "--norc"], cwd=folder, text=True, bufsize=1, start_new_session=True,
             env={"PATH": path or os.environ["PATH"], "HOME": folder, "LC_ALL": "C.UTF-8", **(environment or {})},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.lines = queue.Queue()
@@ -115,16 +115,16 @@ class Shell:
         self.process.stdin.write(text)
         self.process.stdin.flush()
 
-    def run(self, commands, in_a_shell_below=False):
+    def run(self, commands, in_a_shell_below=False, seconds=BLOCK_SECONDS):
         """(whether all commands succeeded, what they printed)."""
         begin, end = ("(set -eo pipefail\n", ")") if in_a_shell_below else ("set -eo pipefail\n{\n", "}")
         self._write(f"{begin}{commands}{end} </dev/null\nprintf '\\n%s %s\\n' '{END}' $?\nset +eo pipefail\n")
-        deadline, printed = time.monotonic() + BLOCK_SECONDS, []
+        deadline, printed = time.monotonic() + seconds, []
         while True:
             try:
                 line = self.lines.get(timeout=max(deadline - time.monotonic(), 0))
             except queue.Empty:
-                raise DocumentError(f"did not end within {BLOCK_SECONDS} s:\n{commands}") from None
+                raise DocumentError(f"did not end within {seconds:.0f} s:\n{commands}") from None
             if line is None:
                 return False, "".join(printed)
             if line.startswith(END):

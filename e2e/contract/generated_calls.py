@@ -90,7 +90,7 @@ def test_creating_with_everything_that_can_be_said(world):
 
     first = world.producer.call("createNotification", body=order(), idempotency_key="order-42-shipped")
     made = first.data
-    assert (first.status, type(made).__name__) == (201, "Notification"), first
+    assert (first.status, type(made).__name__) == (201, "CreatedNotification"), first
     assert first.headers["Location"] == f"/notifications/{made.id}", first.headers
     assert (made.title, made.body, made.category) == ("Your order is on its way", "Parcel 2 of 2.", "ORDER_UPDATE"), made
     assert (made.deep_link, made.read_at) == ("/orders/42?tab=parcels", None) and is_time(made.created_at), made
@@ -133,6 +133,32 @@ def test_following_pushes(world):
     assert "sound" not in payload["aps"] and payload["order"] == 42 and payload["express"] is True, payload
 
 
+def test_editing_and_withdrawing(world):
+    """What an edit says of nothing stays, and what is None is taken out."""
+    reader, producer = world.reader("lena"), world.producer
+    made, other, third = (
+        create(world, "lena", body="Counter 3", deep_link="/orders/42", external_id=f"order-{number}") for number in range(3))
+    assert (made.external_id, made.edited_at) == ("order-0", None), made
+    again = producer.model("NotificationForUser", user_id="lena", title="Once more", external_id="order-0")
+    taken = refusal(409, "external_id_taken", producer, "createNotification", body=again).problem
+    assert taken.notification_id == made.id, taken
+
+    edited = producer.call("updateNotification", id=made.id, body=producer.model("Edit", title="It is late", deep_link=None, data=DATA)).data
+    assert (edited.title, edited.body, edited.deep_link, edited.external_id) == ("It is late", "Counter 3", None, "order-0"), edited
+    assert is_time(edited.edited_at) and edited.read_at is None and producer.plain(edited.data) == DATA, edited
+    assert reader.call("getNotification", id=made.id).data == edited
+    refusal(422, "invalid", producer, "updateNotification", id=made.id, body=producer.model("Edit", push=True))
+
+    gone = producer.call("deleteNotification", id=other.id, user_id="lena")
+    assert (gone.status, gone.data) == (204, None), gone
+    for number in (1, 0):
+        withdrawn = producer.call("withdrawNotifications", external_id="order-2").data
+        assert (withdrawn.withdrawn, withdrawn.more) == (number, False), withdrawn
+    shown = reader.model("ShownNotifications", ids=[str(one.id) for one in (third, made, other)] + ["no id"])
+    seen = reader.call("reconcileNotifications", body=shown).data
+    assert (seen.handled, seen.badge.unread_count) == ([str(third.id), str(other.id), "no id"], 1), seen
+
+
 # --- what an app does
 
 def test_reading_the_inbox_page_by_page(world):
@@ -149,7 +175,7 @@ def test_reading_the_inbox_page_by_page(world):
     odd = reader.call("listNotifications", category="ODD").data.notifications
     assert [one.title for one in odd] == ["Number 3", "Number 1"], odd
 
-    read = reader.call("updateNotification", id=made[2], body=reader.model("NotificationUpdate", read=True)).data
+    read = reader.call("updateNotification", id=made[2], body=reader.model("ReadChange", read=True)).data
     assert (read.id, is_time(read.read_at)) == (made[2], True), read
     assert reader.call("getNotification", id=made[2]).data == read
     assert [one.id for one in reader.call("listNotifications", status="read").data.notifications] == [made[2]]
@@ -267,7 +293,7 @@ def test_problems_are_typed(world):
     unauthorized = refusal(401, "unauthorized", world.connect("no token"), "getBadge")
     assert unauthorized.headers["WWW-Authenticate"].startswith("Bearer"), unauthorized.headers
     refusal(403, "forbidden", producer, "getBadge")
-    refusal(404, "not_found", reader, "updateNotification", id=UNKNOWN, body=reader.model("NotificationUpdate", read=True))
+    refusal(404, "not_found", reader, "updateNotification", id=UNKNOWN, body=reader.model("ReadChange", read=True))
     refusal(404, "not_found", producer, "listDeliveries", id=UNKNOWN)
     refusal(414, "uri_too_long", reader, "listNotifications", category="x" * 5000)
     refusal(400, "malformed_request", world.connect(world.token("ivan"), access_token=world.token("ivan")), "streamBadge")

@@ -76,7 +76,7 @@ calls "creating with everything that can be said" do
             thread_id: "orders", expires_at: EXPIRES.iso8601 }
   body = C::NotificationForUser.new({ user_id: "alice", **order })
   made, status, headers = producer.create_notification_with_http_info(body, idempotency_key: "order-42-shipped")
-  same [201, C::Notification], [status, made.class], "the answer"
+  same [201, C::CreatedNotification], [status, made.class], "the answer"
   same "/notifications/#{made.id}", headers["Location"], "Location"
   said = order.slice(:title, :body, :category, :deep_link)
   same said.values, [made.title, made.body, made.category, made.deep_link], "what was made"
@@ -112,6 +112,27 @@ calls "following pushes" do
   same [false, 42, true], [payload["aps"].key?("sound"), payload["order"], payload["express"]], "the payload"
 end
 
+calls "editing and withdrawing" do
+  made, other, third = (0..2).map { |number| create("lena", body: "Counter 3", deep_link: "/orders/42", external_id: "order-#{number}") }
+  same ["order-0", nil], [made.external_id, made.edited_at], "what was made"
+  taken, = refusal(409, "external_id_taken") { create("lena", external_id: "order-0") }
+  same made.id, taken.notification_id, "what has the name"
+
+  edited = producer(C::InboxApi).update_notification(made.id, C::Edit.new(title: "It is late", deep_link: nil, data: DATA))
+  same ["It is late", "Counter 3", nil, DATA, true],
+       [edited.title, edited.body, edited.deep_link, edited.data, time?(edited.edited_at)], "what was edited"
+  refusal(422, "invalid") { producer(C::InboxApi).update_notification(made.id, C::Edit.new(push: true)) }
+
+  same [nil, 204], producer(C::InboxApi).delete_notification_with_http_info(other.id, user_id: "lena").first(2), "the withdrawal"
+  [1, 0].each do |number|
+    withdrawn = producer.withdraw_notifications("order-2")
+    same [number, false], [withdrawn.withdrawn, withdrawn.more], "what was withdrawn"
+  end
+  shown = C::ShownNotifications.new(ids: [third.id, made.id, other.id, "no id"])
+  seen = reader(C::InboxApi, "lena").reconcile_notifications(shown)
+  same [[third.id, other.id, "no id"], 1], [seen.handled, seen.badge.unread_count], "what the app removes"
+end
+
 # --- what an app does
 
 calls "reading the inbox page by page" do
@@ -124,7 +145,7 @@ calls "reading the inbox page by page" do
   end
   same [made.reverse, 5], [seen, page.badge.unread_count], "the inbox"
   same ["Number 3", "Number 1"], inbox.list_notifications(category: "ODD").notifications.map(&:title), "one category"
-  read = inbox.update_notification(made[2], C::NotificationUpdate.new(read: true))
+  read = inbox.update_notification(made[2], C::ReadChange.new(read: true))
   same [made[2], true], [read.id, time?(read.read_at)], "what is read"
   same read, inbox.get_notification(made[2]), "the notification"
   same [made[2]], inbox.list_notifications(status: "read").notifications.map(&:id), "what is read"
@@ -235,7 +256,7 @@ calls "problems are typed" do
   _, unauthorized = refusal(401, "unauthorized") { with(C::BadgeApi, "no token").get_badge }
   same true, unauthorized.response_headers["WWW-Authenticate"].start_with?("Bearer"), "the challenge"
   refusal(403, "forbidden") { producer(C::BadgeApi).get_badge }
-  refusal(404, "not_found") { inbox.update_notification(UNKNOWN, C::NotificationUpdate.new(read: true)) }
+  refusal(404, "not_found") { inbox.update_notification(UNKNOWN, C::ReadChange.new(read: true)) }
   refusal(404, "not_found") { producer.list_deliveries(UNKNOWN) }
   refusal(414, "uri_too_long") { inbox.list_notifications(category: "x" * 5000) }
   token = GIVEN["tokens"]["ivan"]
@@ -272,7 +293,7 @@ calls "a conflict is typed" do
     break unless [refused, other].any? { |one| one.is_a?(C::ApiError) && one.code == 503 }
   end
   refusal(409, "idempotency_conflict") { raise refused if refused.is_a?(C::ApiError) }
-  same C::Notification, other.class, "the other answer"
+  same C::CreatedNotification, other.class, "the other answer"
 end
 
 failed = CALLS.count do |name, block|

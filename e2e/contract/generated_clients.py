@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GENERATED = ROOT / ".build/generated"
 BIN = pathlib.Path(sys.executable).parent
 
-RUBY_USERS = ("bob", "dora", "erin", "frank", "grace", "heidi", "ivan", "kate")
+RUBY_USERS = ("bob", "dora", "erin", "frank", "grace", "heidi", "ivan", "kate", "lena")
 
 
 class GeneratorError(Exception):
@@ -144,7 +144,8 @@ class OpenAPIGeneratorPython:
     """The Python client that openapi-generator makes: a class a tag, bodies of several forms in a class of their own."""
 
     PACKAGE = "openapi_client"
-    BODIES = {"createNotification": "CreateNotificationRequest", "registerDeviceToken": "RegisterDeviceTokenRequest"}
+    BODIES = {"createNotification": "CreateNotificationRequest", "registerDeviceToken": "RegisterDeviceTokenRequest",
+              "updateNotification": "UpdateNotificationRequest"}
 
     @classmethod
     def generate(cls, source):

@@ -13,9 +13,11 @@ import requests
 import schemathesis
 from schemathesis.openapi.checks import UseAfterFree
 
+from e2e import ROOT
 from e2e.contract.openapi_document import resolve, responses, tighten
 
 USER = os.environ["CONTRACT_USER"]
+USER_TOKEN, PRODUCER_KEY = os.environ["CONTRACT_USER_TOKEN"], os.environ["CONTRACT_PRODUCER_KEY"]
 DEVICE_TOKEN = os.environ["CONTRACT_DEVICE_TOKEN"]
 NATIVE_USER_AGENT = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA_JSON_MARGIN = 128   # the server's JSON may be longer than Python's: it escapes and writes numbers differently
@@ -23,9 +25,30 @@ PATH_ESCAPES = ["%25", "%20", "%C3%A9", "%3F", "%23", "%3a", "%EF%BF%BD", "%41"]
 QUERY_ESCAPES = ["%2F", "%5C", "%E9", "%FF", "%0A", "%00"]
 # The operations with a cursor, and the parameters that go with it.
 PAGED = {"listNotifications": ("limit", "status", "category"), "searchDeliveries": ("state", "reason", "notification_id"), "listNotificationsOfUser": ()}
+# Parameters that schemathesis takes, by their names, for things that another call must make first: they are the producer's own
+# words, and what an app shows.
+OWN_WORDS = {
+    "POST /notifications": {"user_id", "user_ids", "external_id", "thread_id"}, "DELETE /notifications": {"external_id"},
+    "PATCH /notifications/{id}": {"user_id"}, "DELETE /notifications/{id}": {"user_id"}, "POST /notifications/reconcile": {"ids"},
+}
+EDITED = ("title", "subtitle", "body", "deep_link", "data", "category")
 PROBES_PER_OPERATION = 25  # requests that a check of this file adds; more would only repeat themselves
 
+# The fields of a push's payload, and the overlays' keys that fields become: a request gives the one or the other.
+PAYLOAD = ("subtitle", "image_url", "interruption_level", "relevance_score", "priority", "buttons", "loc", "android", "apns", "fcm")
+OVERLAY_KEYS = re.findall(r'\("([\w.]+)", "((?:apns|fcm)\.[\w.-]+)"\)', (ROOT / "Sources/Push/Payload/PayloadOverlay.swift").read_text(encoding="utf-8"))
+ARGUMENTS = {
+    "loc.title_args": ["loc.title_key"], "loc.body_args": ["loc.body_key"],
+    "apns.aps.alert.title-loc-args": ["apns.aps.alert.title-loc-key", "loc.title_key"],
+    "apns.aps.alert.subtitle-loc-args": ["apns.aps.alert.subtitle-loc-key"],
+    "apns.aps.alert.loc-args": ["apns.aps.alert.loc-key", "loc.body_key"],
+    "fcm.notification.title_loc_args": ["fcm.notification.title_loc_key", "loc.title_key"],
+    "fcm.notification.body_loc_args": ["fcm.notification.body_loc_key", "loc.body_key"],
+}
+PAYLOAD_JSON = 1_000  # with data and a link beside it: a push has 4,096 bytes, and what an app draws is escaped twice
+
 _byte_limits = {}
+_payload_schemas = {}  # field -> its schema, without references
 _pages = {}  # operation -> a query that leads to a next page
 _probed = {}
 _session = threading.local()
@@ -53,6 +76,14 @@ def _operations(document):
                 yield operation
 
 
+def _whole(schema, document):
+    """`schema` with what its references lead to in their place."""
+    schema = resolve(schema, document)
+    if isinstance(schema, dict):
+        return {key: _whole(value, document) for key, value in schema.items()}
+    return [_whole(one, document) for one in schema] if isinstance(schema, list) else schema
+
+
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
     """Answers may gain keys, and readers must bear it; but here a key that openapi.yaml doesn't know is a failure."""
@@ -65,9 +96,12 @@ def before_load_schema(context, raw_schema):
                     schema.setdefault("additionalProperties", False)
     for operation in _operations(raw_schema):
         for media in operation.get("requestBody", {}).get("content", {}).values():
-            for schema in _walk(media["schema"], raw_schema, set()):
+            whole = resolve(media["schema"], raw_schema)
+            for schema in [whole, *(resolve(one, raw_schema) for one in whole.get("oneOf", []))]:
                 for name, value in schema.get("properties", {}).items():
                     value = resolve(value, raw_schema)
+                    if name in PAYLOAD:
+                        _payload_schemas[name] = _whole(value, raw_schema)
                     value = resolve(value["items"], raw_schema) if "items" in value else value
                     if "x-max-bytes" in value:
                         _byte_limits[name] = value["x-max-bytes"]
@@ -75,10 +109,11 @@ def before_load_schema(context, raw_schema):
 
 @schemathesis.hook
 def after_load_schema(context, schema):
-    """schemathesis takes user_id and thread_id, by their names, for things that another call must make first, finds none,
-    and so would never begin a chain of links with a new notification. Both are the producer's own words."""
-    node = schema.analysis.dependency_graph.operations["POST /notifications"]
-    node.inputs[:] = [slot for slot in node.inputs if slot.resource.name not in ("User", "Thread")]
+    """Otherwise no chain of links would begin with a new notification: nothing makes a user, or a thread, first; and the
+    `external_id` of another notification is taken."""
+    for label, names in OWN_WORDS.items():
+        node = schema.analysis.dependency_graph.operations[label]
+        node.inputs[:] = [slot for slot in node.inputs if slot.parameter_name not in names]
 
 
 # --- valid requests
@@ -112,6 +147,65 @@ def _fit_body(body):
         body["title"] = "x"
     if isinstance(body.get("deep_link"), str):
         body["deep_link"] = _fit_deep_link(body["deep_link"])
+    if "title" in body:
+        _fit_payload(body)
+
+
+# --- the payload of a push: docs/payload.md has its rules
+
+def _at(body, path):
+    for name in path.split("."):
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
+def _drop(body, path):
+    parent, _, name = path.rpartition(".")
+    place = _at(body, parent) if parent else body
+    if isinstance(place, dict):
+        place.pop(name, None)
+
+
+def _fit_texts(value, schema):
+    """`value` with texts of as many bytes as they may have."""
+    if isinstance(value, str):
+        limits = [one["x-max-bytes"] for one in [schema, *schema.get("oneOf", [])] if "x-max-bytes" in one]
+        return _fit_text(value, limits[0]) if limits and len(value.encode()) > limits[0] else value
+    if isinstance(value, list):
+        return [_fit_texts(one, schema.get("items", {})) for one in value]
+    if isinstance(value, dict):
+        members = schema.get("properties", {})
+        for choice in schema.get("oneOf", []):
+            members = {**members, **choice.get("properties", {})}
+        return {name: _fit_texts(one, members.get(name, {})) for name, one in value.items()}
+    return value
+
+
+def _fit_payload(body):
+    """`body` without what contradicts another field of it, and small enough for a push."""
+    for name in PAYLOAD:
+        if name in body:
+            body[name] = _fit_texts(body[name], _payload_schemas[name])
+    if body.get("expires_at") is not None:
+        body.pop("ttl", None)
+    for field, key in OVERLAY_KEYS:
+        if field in body or _at(body, field) is not None:
+            _drop(body, key)
+    if _at(body, "android.display") == "app":
+        _drop(body, "fcm.notification")
+    data = body.get("data") or {}
+    if body.get("image_url") is not None:
+        data.pop("imageURL", None)
+    for name in list(body.get("apns") or {}):
+        if name in data:
+            del body["apns"][name]
+    for arguments, keys in ARGUMENTS.items():
+        if _at(body, arguments) is not None and all(_at(body, key) is None for key in keys):
+            _drop(body, arguments)
+    while len(json.dumps({name: body[name] for name in PAYLOAD if name in body})) > PAYLOAD_JSON:
+        largest = max((name for name in PAYLOAD if name in body), key=lambda name: len(json.dumps(body[name])))
+        del body[largest]
+        _fit_payload(body)  # arguments may have lost their key
 
 
 def _fit_deep_link(link):
@@ -133,6 +227,25 @@ def _fit_deep_link(link):
     return "x" + link[1:] if not link or link.startswith("//") else link
 
 
+def _unused(name):
+    """`name`, or what fits of it, and something that no other has."""
+    more = f"-{uuid.uuid4()}"
+    return _fit_text(name, _byte_limits["external_id"] - len(more)) + more
+
+
+def _choose_credential(case):
+    """schemathesis takes the first that an operation's `security` names, a user's. Where a producer may call too the body says who
+    does, or chance."""
+    if (case.headers or {}).get("Authorization") != f"Bearer {USER_TOKEN}":
+        return
+    if _operation_id(case) == "updateNotification":
+        is_producers = isinstance(case.body, dict) and "read" not in case.body
+    else:
+        is_producers = _operation_id(case) == "deleteNotification" and len(str(case.headers.get("X-Device-Token", ""))) % 2 == 0
+    if is_producers:
+        case.headers["Authorization"] = f"Bearer {PRODUCER_KEY}"
+
+
 def _is_positive(case):
     return case.meta is None or case.meta.generation.mode.is_positive
 
@@ -143,8 +256,12 @@ def _is_stateful(case):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Makes a case that is meant to be valid really so, in every phase. Cases that are meant to be invalid pass unchanged."""
-    if not _is_positive(case) or case.operation is None:
+    """Makes a case that is meant to be valid really so, in every phase. Cases that are meant to be invalid pass unchanged, but for
+    who sends them."""
+    if case.operation is None:
+        return
+    _choose_credential(case)
+    if not _is_positive(case):
         return
     operation = _operation_id(case)
     if isinstance(case.body, dict):
@@ -154,11 +271,31 @@ def before_call(context, case, kwargs):
         # Links lead on from one notification, as the one user whose token this run holds.
         if _is_stateful(case):
             case.body = {**case.body, "user_id": USER}
-            case.body.pop("user_ids", None)
+            # What an overlay says a later edit may not say again.
+            for name in ("user_ids", "apns", "fcm"):
+                case.body.pop(name, None)
+            # Nothing is there after a dry run for a link to lead to.
+            case.query = {name: value for name, value in (case.query or {}).items() if name != "dry_run"}
+        # A dry run is for one user, and has no key.
+        if str((case.query or {}).get("dry_run")).lower() == "true":
+            if "user_ids" in case.body:
+                case.query = {name: value for name, value in case.query.items() if name != "dry_run"}
+            elif case.headers:
+                case.headers = {name: value for name, value in case.headers.items() if name != "Idempotency-Key"}
+        # A second notification with the same name is an error by design; external_id_is_taken below makes one on purpose.
+        if isinstance(case.body.get("external_id"), str):
+            case.body["external_id"] = _unused(case.body["external_id"])
         # The same key with another body is an error by design; idempotent_replay below repeats requests on purpose.
         # So many users need one, which the schema can't say.
         if case.headers and "Idempotency-Key" in case.headers or len(case.body.get("user_ids") or []) > 100:
             case.headers = {**(case.headers or {}), "Idempotency-Key": str(uuid.uuid4())}
+    if operation == "updateNotification" and isinstance(case.body, dict) and not case.body.keys() & {"read", *EDITED}:
+        # `push` alone edits nothing, which the schema can't say.
+        case.body["title"] = "x"
+    if operation in ("updateNotification", "deleteNotification") and _is_stateful(case) and "user_id" in (case.query or {}):
+        case.query = {**case.query, "user_id": USER}
+    if operation == "withdrawNotifications" and isinstance((case.query or {}).get("external_id"), str):
+        case.query = {**case.query, "external_id": _fit_text(case.query["external_id"], _byte_limits["external_id"])}
     if operation in PAGED and case.query and "cursor" in case.query:
         # A cursor is opaque: only one that the server gave is valid, with the filters it was given for.
         case.query = dict(_pages.get(operation, {}))
@@ -173,7 +310,7 @@ def before_call(context, case, kwargs):
 
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
-    """Deliveries outlive a notification that its user deletes: a producer may still ask what became of the pushes."""
+    """Deliveries outlive a notification that is deleted or withdrawn: a producer may still ask what became of the pushes."""
     return not (isinstance(failure, UseAfterFree) and _operation_id(case) == "listDeliveries")
 
 
@@ -276,6 +413,21 @@ def idempotent_replay(ctx, response, case):
     assert replay.headers.get("Location") == _header(response, "location"), "the repeated request got another Location"
     other = _again_with_body(response, b'{"user_id":"nobody","title":"another body"}')
     assert other.status_code == 422, f"another body under the same Idempotency-Key got {other.status_code}"
+
+
+@schemathesis.check
+def external_id_is_taken(ctx, response, case):
+    """The same creation again, without an Idempotency-Key, is refused and told which notification has the name."""
+    if _operation_id(case) != "createNotification" or response.status_code != 201 or not _may_probe("external_id", case):
+        return
+    if not isinstance(case.body, dict) or case.body.get("external_id") is None or len(case.body.get("user_ids") or []) > 100:
+        return
+    again = _again(response, headers={"Idempotency-Key": str(uuid.uuid4())})
+    assert again.status_code == 409, f"the same external_id again got {again.status_code}"
+    created, problem = response.json(), again.json()
+    ids = [created["id"]] if "id" in created else [one["id"] for one in created["notifications"]]
+    assert problem["code"] == "external_id_taken", f"the same external_id again is {problem['code']}"
+    assert problem["notification_id"] in ids, f"{problem['notification_id']} has the external_id, not {ids}"
 
 
 @schemathesis.check

@@ -17,8 +17,8 @@ import urllib.request
 from e2e.contract.image_root import Container, Image
 from e2e.harness import HarnessError, Report, free_port, temporary_folder
 
-MOST_BYTES = 100_000_000      # beyond the base
-MOST_BINARY_MIB = 77.8
+MOST_BYTES = 60_000_000       # beyond the base
+MOST_BINARY_MIB = 36
 WAIT_SECONDS = 30
 
 

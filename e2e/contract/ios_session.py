@@ -38,6 +38,10 @@ extension BadgeIcon {
     static func system(_ store: BadgeStore) -> BadgeIcon { BadgeIcon(store) { _ in } }
 }
 
+extension ShownNotifications {
+    static var system: ShownNotifications { ShownNotifications(delivered: { [] }, remove: { _ in }) }
+}
+
 final class PushDelegate {
     init(_ handler: PushHandler) {}
 }

@@ -39,10 +39,15 @@ README_CONTEXT = """package shown
 
 import com.campanile.*
 
-fun shown(storage: ClientStorage, firebaseToken: String, userToken: String, show: (Int) -> Unit) {
+fun log(failure: Exception) = println(failure)
+
+fun shown(
+    storage: ClientStorage, calls: FirebaseCalls, installationId: String, userToken: String, show: (Int) -> Unit,
+    data: Map<String, String>, draw: (PushAlert, Long?) -> Unit
+) {
 %s}
 """
-USERS = ("anna", "ben", "clara", "dora", "emil", "frida", "gina", "hans")
+USERS = ("anna", "ben", "clara", "dora", "emil", "frida", "gina", "hans", "ines")
 # ServerTests.kt follows links of this tree.
 DEEP_LINKS = {"home": {"web": "/dashboard", "children": {"ranking": {"min_app_version": {"android": "2.0.0"}}}}}
 
@@ -64,8 +69,12 @@ CONTROLS = [
     Control("a delegate's method whose name is nearly right", "overrides nothing", "WebFragment.kt",
             "override fun onVisitErrorReceived(location", "override fun onVisitFailed(location"),
     Control("a view that the layout hasn't got", "bottom_navigation", "MainActivity.kt", "R.id.bottom_nav", "R.id.bottom_navigation"),
-    Control("a push's number taken for one that is always there", "argument type mismatch", "PushService.kt",
-            "alert.notificationCount?.let { notification.setNumber(it) }", "notification.setNumber(alert.notificationCount)"),
+    Control("a push's number taken for one that is always there", "argument type mismatch", "DrawnAlert.kt",
+            "push.badge?.let { notification.setNumber(it.coerceIn(0, Int.MAX_VALUE.toLong()).toInt()) }", "notification.setNumber(push.badge)"),
+    Control("an alert's visibility that isn't drawn", "exhaustive", "DrawnAlert.kt",
+            "            PushAlert.Visibility.SECRET -> notification.setVisibility(NotificationCompat.VISIBILITY_SECRET)\n", ""),
+    Control("an installation ID taken from register(), which brings none", "type mismatch", "MessagingCalls.kt",
+            "register().addOnCompleteListener { done(it.exception) }", "register().addOnSuccessListener { Campanile.registerInstallation(it) }"),
     Control("a registration without the app's version", "appVersion", "Campanile.kt", ", BuildConfig.VERSION_NAME, ", ", locale = "),
 ]
 

@@ -33,10 +33,13 @@ def responses(document):
 
 
 def tighten(document):
-    """`x-pattern` becomes `pattern`. A problem's `status` is that of its answer, its `code` one of `x-problem-codes`."""
-    for _, schema in nodes(document):
-        if "x-pattern" in schema:
-            schema["pattern"] = schema["x-pattern"]
+    """`x-pattern` becomes `pattern`, `x-schema` `schema`. A problem's `status` is that of its answer, its `code` one of
+    `x-problem-codes`."""
+    for _, node in nodes(document):
+        if "x-pattern" in node:
+            node["pattern"] = node["x-pattern"]
+        if "x-schema" in node:
+            node["schema"] = node["x-schema"]
     for status, response in responses(document):
         if "x-problem-codes" in response:
             response["content"][PROBLEM]["schema"] = {"allOf": [

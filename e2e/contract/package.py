@@ -2,8 +2,8 @@
 
 The machine is a debootstrap in systemd-nspawn, on this machine's network. It stays in the folder, for the next time; what is tried runs on
 a copy. The upgrade is to the same package with a version one higher, while requests come, each on a connection of its own: none may be
-refused or fail. Prints what it does; exit code 1 if anything is wrong. Needs root, debootstrap and systemd-container; MIRROR:
-scripts/stand_ins.sh.
+refused or fail. Then back to the older one, and forth again. Prints what it does; exit code 1 if anything is wrong. Needs root, debootstrap
+and systemd-container; MIRROR: scripts/stand_ins.sh.
 """
 import argparse
 import contextlib
@@ -68,13 +68,16 @@ class Machine:
         found = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return found and pathlib.Path(f"/proc/{found[0]}/comm").read_text().strip() == "systemd" and found[0]
 
+    def words(self):
+        """What leads there, as root, before a command."""
+        return ["nsenter", "--target", self.init, "--mount", "--uts", "--ipc", "--pid", "--cgroup", "--root", "--wd=/",
+                "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
+
     def run(self, *arguments, fails=False):
         """A command there, as root: its output; with `fails` its exit status, output and errors."""
-        words = ["nsenter", "--target", self.init, "--mount", "--uts", "--ipc", "--pid", "--cgroup", "--root", "--wd=/",
-                 "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", *arguments]
         if not fails:
-            return command(*words)
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            return command(*self.words(), *arguments)
+        done = subprocess.run([*self.words(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return done.returncode, done.stdout.strip(), done.stderr.strip()
 
     def campanile(self, *arguments):
@@ -169,10 +172,14 @@ def one_higher(package, folder):
     return folder / "newer.deb", newer
 
 
-def install(machine, package):
+def install(machine, package, *options, fails=False):
     """Installs the package as a user would: apt takes a file that is named with its place."""
     shutil.copy(package, machine.root / "srv" / package.name)
-    return machine.run("apt-get", "install", "-q", "-y", "--no-install-recommends", f"/srv/{package.name}")
+    return machine.run("apt-get", "install", "-q", "-y", "--no-install-recommends", *options, f"/srv/{package.name}", fails=fails)
+
+
+def installed(machine):
+    return machine.run("dpkg-query", "--show", "--showformat=${Version}", "campanile")
 
 
 def check_installed(report, machine):
@@ -190,7 +197,7 @@ def check_installed(report, machine):
 
 
 def check_serving(report, machine):
-    """README.md's first lines, after `systemctl enable --now campanile.socket`: the first visitor starts the server."""
+    """A notification and its badge, after `systemctl enable --now campanile.socket`: the first visitor starts the server."""
     key = machine.campanile("keys", "create", "shop")
     token = machine.campanile("token", "alice")
     machine.run("systemctl", "enable", "--now", "campanile.socket")
@@ -216,7 +223,7 @@ def check_upgrade(report, machine, package, version, token):
     install(machine, package)
     time.sleep(ALONE_SECONDS)
     load.end()
-    report.check("upgrade", machine.run("dpkg-query", "--show", "--showformat=${Version}", "campanile") == version, "it isn't upgraded")
+    report.check("upgrade", installed(machine) == version, "it isn't upgraded")
     now = machine.run("systemctl", "show", "--property=MainPID", "--value", "campanile.service")
     report.check("upgrade", now not in ("0", process), "the service wasn't restarted")
     report.check("upgrade", held == machine.run(
@@ -225,6 +232,19 @@ def check_upgrade(report, machine, package, version, token):
     report.check("upgrade", load.answered > 100, f"only {load.answered} requests")
     report.check("upgrade", json.loads(answer("GET", "/badge", token)[1])["count"] == 1, "the badge is lost")
     print(f"upgrade: to {version} under {load.answered} requests, {len(load.wrong)} failed, the longest took {load.longest:.2f} s")
+
+
+def check_back(report, machine, older, newer, token):
+    """The way back where the schema stays, and forth again: docs/upgrading.md."""
+    version = installed(machine)
+    report.check("back", install(machine, older, fails=True)[0] != 0, "apt goes back without being told to")
+    report.check("back", installed(machine) == version, "it went back although apt refused")
+    install(machine, older, "--allow-downgrades")
+    before = installed(machine)
+    report.check("back", before != version and json.loads(answer("GET", "/badge", token)[1])["count"] == 1, "it isn't back, or lost the badge")
+    install(machine, newer)
+    report.check("back", installed(machine) == version, "it isn't upgraded again")
+    print(f"back: to {before} with --allow-downgrades, and to {version} again; the badge is there")
 
 
 def check_control(report, machine):
@@ -284,6 +304,7 @@ def main():
         check_installed(report, machine)
         token = check_serving(report, machine)
         check_upgrade(report, machine, newer, version, token)
+        check_back(report, machine, options.package, newer, token)
         check_control(report, machine)
         check_removal(report, machine, newer)
         machine.stop()

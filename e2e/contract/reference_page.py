@@ -6,6 +6,7 @@ import html
 import json
 import re
 import sys
+import urllib.parse
 
 import yaml
 
@@ -23,7 +24,7 @@ PLACES = {f"{method} {path}": operation["operationId"] for method, path, _, oper
 # What is shown of JSON Schema; the page would leave out any other keyword.
 KEYWORDS = {
     "additionalProperties", "allOf", "const", "default", "description", "enum", "format", "items", "maxItems", "maxLength",
-    "maxProperties", "maximum", "minItems", "minLength", "minimum", "not", "oneOf", "pattern", "properties", "propertyNames",
+    "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum", "not", "oneOf", "pattern", "properties", "propertyNames",
     "required", "type", "x-max-bytes", "x-pattern",
 }
 # The shell's variable with the credential.
@@ -114,7 +115,7 @@ def rules(schema):
     found = ["one of " + ", ".join(map(code, schema["enum"]))] if "enum" in schema else []
     found += span(schema, "minLength", "" if "x-max-bytes" in schema else "maxLength", " characters")
     found += span(schema, "", "x-max-bytes", " bytes") + span(schema, "minimum", "maximum", "")
-    found += span(schema, "minItems", "maxItems", " elements") + span(schema, "", "maxProperties", " keys")
+    found += span(schema, "minItems", "maxItems", " elements") + span(schema, "minProperties", "maxProperties", " keys")
     for key, word in ("pattern", "pattern"), ("x-pattern", "pattern"), ("format", "format"), ("default", "default"):
         if key in schema:
             found.append(f"{word} {code(schema[key])}")
@@ -218,7 +219,9 @@ def curl(method, path, parameters, operation):
     for parameter in parameters:
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", parameter["example"])
-    words.append(DOCUMENT["servers"][0]["url"] + path)
+    address = DOCUMENT["servers"][0]["url"] + path
+    query = urllib.parse.urlencode({one["name"]: one["example"] for one in parameters if one["in"] == "query" and one.get("required")})
+    words.append(f"'{address}?{query}'" if query else address)
     schemes = [scheme for choice in operation.get("security", []) for scheme in choice]
     if schemes and schemes[0] in VARIABLES:
         words.append(f'-H "Authorization: Bearer ${VARIABLES[schemes[0]]}"')

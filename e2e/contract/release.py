@@ -1,11 +1,13 @@
-"""A release as scripts/release.sh leaves it: the sums, the tarball, the Debian package with lintian's verdict, the SBOM.
+"""A release as scripts/release.sh leaves it: the sums, the tarball, the Debian package with lintian's verdict, the SBOM, the image's archive.
 
 With --twice the script makes the release once more, into a temporary folder, and every file must have the same bytes. Prints what it found;
-exit code 1 if anything is wrong. Needs Debian's lintian, and the virtual environment `release` (e2e/venv.sh release).
+exit code 1 if anything is wrong. What runs of the image is e2e/contract/image.py's. Needs Debian's lintian, and the virtual environment
+`release` (e2e/venv.sh release).
 """
 import argparse
 import gzip
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -20,6 +22,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 from e2e import ROOT
 from e2e.harness import HarnessError, Report, temporary_folder
 
+# What the program links, each with Debian's package in the documents.
+NEEDED = {"libsqlite3", "libyaml-0", "libmicrohttpd", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64"}
 VERSION = re.search(r'current = "(.+)"', (ROOT / "Sources/CampanileServer/Domain/ProgramVersion.swift").read_text())[1]
 IN_TARBALL = {
     "campanile", "README.md", "CHANGELOG.md", "campanile.example.yaml", "campanile.service", "campanile.socket", "nginx.conf",
@@ -30,7 +34,7 @@ IN_PACKAGE = {
     "./lib/systemd/system/campanile.socket", "./usr/share/man/man1/campanile.1.gz", "./usr/share/doc/campanile/copyright",
     "./usr/share/doc/campanile/changelog.Debian.gz", "./usr/share/doc/campanile/examples/campanile.example.yaml",
 }
-LIBRARIES = ("libmicrohttpd12", "libsqlite3-0", "libpq5", "libstdc++6", "ca-certificates", "adduser")
+LIBRARIES = ("libmicrohttpd12", "libsqlite3-0", "libyaml-0-2", "libpq5", "libstdc++6", "ca-certificates", "adduser")
 # Lines of packaging/campanile.service that the packaged service must keep.
 UNCHANGED = re.compile(
     r"^(?:User|Group|Protect\w+|Private\w+|Restrict\w+|SystemCall\w+|CapabilityBoundingSet|NoNewPrivileges|Memory\w+|Lock\w+|State\w+|UMask)=.*$", re.M)
@@ -80,7 +84,12 @@ def check_tarball(folder, report, scratch):
     report.check("tarball", found == IN_TARBALL, f"it holds {sorted(found ^ IN_TARBALL)} too, or not")
     program = scratch / top / "campanile"
     said = output(program, "--version").decode().strip()
-    report.check("tarball", said == VERSION and f"-{VERSION}-" in path.name, f"the program is {said}, and the sources are {VERSION}")
+    report.check("tarball", said.split()[0] == VERSION and f"-{VERSION}-" in path.name, f"the program is {said}, and the sources are {VERSION}")
+    needed = set(re.findall(r"NEEDED.*\[(.+?)\.so", output("readelf", "--dynamic", program).decode()))
+    report.check("tarball", needed == NEEDED, f"the program links {sorted(needed ^ NEEDED)} too, or not")
+    held = program.read_bytes()
+    report.check("tarball", b"icudt" not in held, "ICU's data is in the program: something uses all of Foundation")
+    report.check("tarball", str(ROOT).encode() not in held, f"the program names the folder {ROOT}")
     sections = output("readelf", "--section-headers", "--dynamic", "--wide", program).decode()
     report.check("tarball", ".symtab" not in sections and "PATH)" not in sections, "the program isn't stripped, or names places of libraries")
     report.check("tarball", "libswift" not in sections and "libFoundation" not in sections, "Swift's libraries aren't in the program")
@@ -122,7 +131,7 @@ def check_package(folder, report, program):
 
 
 def check_sbom(folder, report, program):
-    text = only(folder, "campanile-*.cdx.json").read_text()
+    text = only(folder, "campanile-*-linux-*.cdx.json").read_text()
     validator = JsonStrictValidator(SchemaVersion.V1_6)
     report.check("sbom", validator.validate_str(text) is None, lambda: str(validator.validate_str(text)))
     # The control: a component without a name must be refused.
@@ -133,9 +142,40 @@ def check_sbom(folder, report, program):
     names = {one["name"] for one in bom["components"]}
     licences = {one.name for one in (program.parent / "licences").iterdir()}
     report.check("sbom", {name.replace(" ", "-") for name in names} >= licences, f"it lacks {licences - names}")
-    report.check("sbom", {"swift", "libmicrohttpd12", "libsqlite3-0", "libpq5", "libc6"} <= names, f"it has {sorted(names)}")
+    report.check("sbom", {"swift", "libmicrohttpd12", "libsqlite3-0", "libyaml-0-2", "libpq5", "libc6"} <= names, f"it has {sorted(names)}")
     report.check("sbom", all(one.get("version") for one in bom["components"]), "a component without a version")
     print(f"sbom: CycloneDX {bom['specVersion']}, {len(names)} components, {bom['serialNumber']}")
+
+
+def check_image(folder, report, program):
+    path = only(folder, "campanile-*-oci-*.tar")
+    with tarfile.open(path) as archive:
+        members = archive.getmembers()
+        contents = {member.name: archive.extractfile(member).read() for member in members}
+    report.check("image", {(one.mtime, one.uid, one.gid, one.uname) for one in members} == {(0, 0, 0, "")}, "the archive tells times or owners")
+    wrong = [name for name, content in contents.items() if name.startswith("blobs/") and digest(content) != name.rpartition("/")[2]]
+    report.check("image", not wrong, f"not what their names say: {wrong}")
+
+    def blob(described):
+        return contents["blobs/" + described["digest"].replace(":", "/")]
+
+    one, = json.loads(contents["index.json"])["manifests"]
+    manifest = json.loads(blob(one))
+    settings = json.loads(blob(manifest["config"]))
+    layers = [gzip.decompress(blob(layer)) for layer in manifest["layers"]]
+    report.check("image", [f"sha256:{digest(layer)}" for layer in layers] == settings["rootfs"]["diff_ids"], "its layers aren't the settings'")
+    labels = settings["config"]["Labels"]
+    report.check("image", labels["org.opencontainers.image.version"] == VERSION, labels)
+    revision = output("git", "rev-parse", "HEAD", cwd=ROOT).decode().strip()
+    report.check("image", labels["org.opencontainers.image.revision"] == revision, labels)
+    architecture = output("dpkg", "--print-architecture").decode().strip()
+    report.check("image", one["platform"] == {"architecture": architecture, "os": "linux"} and architecture in path.name, one["platform"])
+    # OCI's settings have no such field; Docker and podman read it all the same.
+    report.check("image", settings["config"].get("Healthcheck"), "the health check is lost")
+    with tarfile.open(fileobj=io.BytesIO(layers[-1])) as layer:
+        packed = layer.extractfile("usr/local/bin/campanile").read()
+    report.check("image", packed == program.read_bytes(), "its program isn't the tarball's")
+    print(f"image: {len(layers)} layers, {one['platform']['architecture']}, manifest {one['digest'][:19]}, created {settings['created']}")
 
 
 def check_twice(folder, report, scratch):
@@ -159,6 +199,8 @@ def main():
         program = check_tarball(options.folder, report, scratch)
         check_package(options.folder, report, program)
         check_sbom(options.folder, report, program)
+        if os.environ.get("IMAGE") != "no":
+            check_image(options.folder, report, program)
         if options.twice:
             check_twice(options.folder, report, scratch)
     report.print_wrong()

@@ -17,7 +17,7 @@ from email.message import Message
 from typing import Any
 
 from e2e.harness import stores
-from e2e.harness.children import HarnessError, children, die_with_parent, free_port, temporary_folder
+from e2e.harness.children import HarnessError, children, die_with_parent, forget, free_port, temporary_folder
 
 JWT_SECRET = "trust-harness-secret-that-is-long-enough-0123456789"
 METRICS_TOKEN = "trust-harness-metrics-token"   # is told why /readyz is 503
@@ -170,7 +170,7 @@ class Campanile:
         """SIGKILL, as at a crash of the process. The page cache survives it."""
         self.process.kill()
         self.process.wait()
-        children.remove(self.process)
+        forget(self.process)
 
     def stop(self) -> None:
         """SIGTERM; the exit code must be 0."""
@@ -180,7 +180,7 @@ class Campanile:
         except subprocess.TimeoutExpired:
             self.kill()
             raise HarnessError(f"the server did not stop within {STOP_SECONDS} s of SIGTERM") from None
-        children.remove(self.process)
+        forget(self.process)
         if code != 0:
             raise HarnessError(f"the server exited {code} after SIGTERM:\n{self.log_tail()}")
 

@@ -36,6 +36,12 @@ def die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def forget(process: subprocess.Popen[Any]) -> None:
+    """Takes a process that has ended off the list. Two threads may find its end: one that stops it, and one that kills it."""
+    with contextlib.suppress(ValueError):
+        children.remove(process)
+
+
 @atexit.register
 def _kill_children() -> None:
     for process in children:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from e2e.harness.children import HarnessError, children, die_with_parent, free_port, temporary_folder
+from e2e.harness.children import HarnessError, children, die_with_parent, forget, free_port, temporary_folder
 
 OWNER = "owner"              # the superuser, for the script and for replication
 ROLE = DATABASE = "campanile"
@@ -208,7 +208,7 @@ class PostgreSQL:
         except subprocess.TimeoutExpired:
             self.kill()
             raise HarnessError(f"PostgreSQL ({self.name}) did not stop:\n{self.log_tail()}") from None
-        children.remove(process)
+        forget(process)
 
     def restart(self, mode: str = "fast") -> None:
         self.stop(mode)
@@ -228,7 +228,7 @@ class PostgreSQL:
                 os.kill(one, signal.SIGKILL)
         process.kill()
         process.wait()
-        children.remove(process)
+        forget(process)
         deadline = time.monotonic() + 10
         while any(_is_alive(one) for one in offspring) and time.monotonic() < deadline:
             time.sleep(0.01)

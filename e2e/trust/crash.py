@@ -3,7 +3,8 @@
 Each round several clients create, read, delete, clear and register at random (load.py); at a random moment the server
 gets SIGKILL and is started again. Then, through the API alone:
 
-- every acknowledged notification is there for its user, with its read state, and every deleted one is gone (GET);
+- every acknowledged notification is there for its user, with its read state and its last title, and every deleted or withdrawn one is
+  gone (GET);
 - its Idempotency-Key with the same body gives the identical body and `Idempotency-Replayed: true`; another body: 422;
 - its deliveries exist for every device its user had, and all reach a final state;
 - every acknowledged device token is with its user, no badge version went back;
@@ -81,13 +82,20 @@ class Round:
     def read_back(self, client, call):
         """Each call's outcome is in what its user can see; a half done one differs from both ledgers."""
         user = call.users[0]
-        listed = {one["id"]: one["read_at"] is not None for one in self.whole_list(client, user)}
+        rows = self.whole_list(client, user)
+        listed = {one["id"]: one["read_at"] is not None for one in rows}
+        titles = {one["id"]: one["title"] for one in rows}
         before = {one: client.state[("notification", one)][1] for one in client.notifications(user)}
         after = dict(before)
         if call.kind == "patch":
             after[call.target] = call.body["read"]
-        elif call.kind == "delete":
+        elif call.kind in ("delete", "withdraw"):
             after.pop(call.target)
+        elif call.kind == "edit":
+            known = ("title", call.target)
+            possible = (client.state[known], call.body["title"])
+            self.report.check("in flight", titles.get(call.target) in possible, lambda: f"{call!r}: {titles.get(call.target)}")
+            client.state[known] = titles.get(call.target)
         elif call.kind == "mark_all_read":
             after.update({one: True for one in before if call.target is None or one <= call.target})
         if self.report.check("in flight", listed in (before, after), lambda: f"{call!r} is half done for {user}"):
@@ -96,6 +104,7 @@ class Round:
                     client.state[("notification", one)] = (user, listed[one])
                 else:
                     del client.state[("notification", one)]
+                    del client.state[("title", one)]
         if call.kind in ("register", "unregister"):
             owner = next((one for one in client.users if call.target in self.device_list(client, one)), None)
             possible = (client.state.get(("device", call.target)), user if call.kind == "register" else None)
@@ -134,6 +143,8 @@ class Round:
                 elif self.report.check("notification", answer.status == 200, lambda: f"{one} of {user}: {answer!r}"):
                     read = answer.json()["read_at"] is not None
                     self.report.check("read state", read == expected[1], lambda: f"{one}: read {read}, was {expected}")
+                    title = client.state[("title", one)]
+                    self.report.check("title", answer.json()["title"] == title, lambda: f"{one}: {answer!r}, not {title}")
 
     def replays(self, client, creates):
         for call in creates:

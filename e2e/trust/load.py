@@ -14,15 +14,15 @@ BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.
 # How often each call is made, relative to the others.
 WEIGHTS = {
     "create": 48, "create_many": 5, "replay": 4, "read": 12, "unread": 4, "delete": 6, "mark_all_read": 4,
-    "clear": 4, "register": 6, "unregister": 2, "list_native": 4, "list_browser": 1, "badge": 3,
+    "clear": 4, "edit": 6, "withdraw": 3, "register": 6, "unregister": 2, "list_native": 4, "list_browser": 1, "badge": 3,
 }
 
 
 class Call:
     """One call. `effect`: what it changes, as {key: value or None for gone}; known once it was answered.
 
-    Keys: ("notification", id) → (user, is read); ("device", token) → user; ("idempotency", key) → True;
-    ("delivery", notification id, token) → True.
+    Keys: ("notification", id) → (user, is read); ("title", notification id) → its title; ("device", token) → user;
+    ("idempotency", key) → True; ("delivery", notification id, token) → True.
     """
     __slots__ = ("kind", "request_id", "method", "path", "credential", "body", "headers", "users", "answer", "effect",
                  "versions", "target", "devices")
@@ -161,6 +161,15 @@ class Client(threading.Thread):
         chosen = self._one(user)
         return chosen and self.call("delete", "DELETE", f"/notifications/{chosen}", user, users=(user,), target=chosen)
 
+    def make_edit(self, user):
+        chosen = self._one(user)
+        body = {"title": f"Edited {self.random.getrandbits(48):x}", "push": self.random.random() < 0.5}
+        return chosen and self.call("edit", "PATCH", f"/notifications/{chosen}?user_id={user}", body=body, users=(user,), target=chosen)
+
+    def make_withdraw(self, user):
+        chosen = self._one(user)
+        return chosen and self.call("withdraw", "DELETE", f"/notifications/{chosen}?user_id={user}", users=(user,), target=chosen)
+
     def make_mark_all_read(self, user):
         up_to = self._one(user) if self.random.random() < 0.3 else None
         return self.call("mark_all_read", "POST", "/notifications/mark_all_read", user,
@@ -219,6 +228,7 @@ class Client(threading.Thread):
         call.effect[("idempotency", call.idempotency_key.strip('"'))] = True
         for identifier, owner in made:
             call.effect[("notification", identifier)] = (owner, False)
+            call.effect[("title", identifier)] = call.body["title"]
             for token in call.devices.get(owner, ()):
                 call.effect[("delivery", identifier, token)] = True
 
@@ -229,8 +239,17 @@ class Client(threading.Thread):
     def learn_patch(self, call, user):
         call.effect[("notification", call.target)] = (user, call.body["read"])
 
+    def learn_edit(self, call, _user):
+        answer = call.answer.json()
+        if answer["title"] != call.body["title"] or answer["edited_at"] is None:
+            raise ValueError("the answer isn't the edit")
+        call.effect[("title", call.target)] = call.body["title"]
+
     def learn_delete(self, call, _user):
         call.effect[("notification", call.target)] = None
+        call.effect[("title", call.target)] = None
+
+    learn_withdraw = learn_delete
 
     def learn_mark_all_read(self, call, user):
         answer = call.answer.json()

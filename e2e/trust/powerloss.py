@@ -65,7 +65,7 @@ def record_run(server, seed, log, names, writes):
 
 def in_database_form(effect):
     """The ledger's keys with ids as the file holds them."""
-    return {(key[0], schema.identifier(key[1]), *key[2:]) if key[0] in ("notification", "delivery") else key: value
+    return {(key[0], schema.identifier(key[1]), *key[2:]) if key[0] in ("notification", "title", "delivery") else key: value
             for key, value in effect.items()}
 
 

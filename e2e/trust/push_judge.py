@@ -87,6 +87,7 @@ class Judge:
         self.by_token = defaultdict(list)
         self.services = {device.token: device.provider for user in evidence.users for device in user.devices}
         self.duplicates = 0
+        self.twice = []     # (a push that arrived, the same once more, what explains it)
         self.ends = ends(evidence.requests, evidence.changes)
         self.answers = {(one.token, one.notification): one.answers or "" for one in evidence.deliveries}
         for request in evidence.requests:
@@ -229,11 +230,20 @@ class Judge:
         for before, after in zip(arrived, arrived[1:]):
             self.duplicates += 1
             self.line(after.token, after.kind).duplicates += 1
-            explained = not self.evidence.effect(before)[1] or self._answer_was_lost(key, before, after) or any(
-                before.connection <= last < after.connection and key in in_flight
-                for last, in_flight in self.evidence.kills)
-            self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}; the "
+            explanation = self.explanation(key, before, after)
+            self.twice.append((before, after, explanation))
+            self.report.check("duplicate", explanation is not None, lambda: f"{key[1]} arrived twice, {self._told(copies)}; the "
                               f"server has {self.answers.get(key) or 'no other answer'}")
+
+    def explanation(self, key, before, after):
+        """Why a push was sent again after the one before; None: for nothing."""
+        if not self.evidence.effect(before)[1]:
+            return "no answer was sent"
+        if self._answer_was_lost(key, before, after):
+            return "the connection was broken"
+        kills = enumerate(self.evidence.kills, 1)
+        return next((f"in flight at kill {number}" for number, (last, in_flight) in kills
+                     if before.connection <= last < after.connection and key in in_flight), None)
 
     def _answer_was_lost(self, key, before, after):
         """Its connection was ended on command before the other came, and the server noted that it heard nothing."""

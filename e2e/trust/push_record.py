@@ -27,6 +27,8 @@ class Request:
     status: int | None
     reason: str | None
     fault: str | None
+    # What was named: a token, or an installation ID of Firebase's, which then stands in `token` too.
+    sent_to: tuple[str, str] = ("token", "")
 
 
 def parsed(row):
@@ -36,11 +38,15 @@ def parsed(row):
     payload = json.loads(row["payload"]) if row["payload"] else {}
     headers = dict(row["headers"])
     if row["service"] == "apns":
-        token, apple, data, shown = row["path"].rpartition("/")[2], payload, payload, False
+        named, token, apple, data, shown = "token", row["path"].rpartition("/")[2], payload, payload, False
+        drawn = None
     else:
         message = payload["message"]
-        token, apple = message["token"], message.get("apns", {}).get("payload", {})
-        data, shown = {**apple, **message.get("data", {})}, "notification" in message
+        named = "fid" if "fid" in message else "token"
+        token, apple = message[named], message.get("apns", {}).get("payload", {})
+        data = {**apple, **message.get("data", {})}
+        drawn = json.loads(message.get("data", {}).get("alert", "null"))   # by the app itself
+        shown = "notification" in message or drawn is not None
     aps = apple.get("aps", {})
     badge = aps.get("badge")
     if badge is None and data.get("type") == "badge":
@@ -48,13 +54,13 @@ def parsed(row):
     if shown or "alert" in aps:
         kind = "alert"
         if shown and "aps" not in apple:
-            badge = message.get("android", {}).get("notification", {}).get("notification_count")
+            badge = drawn.get("count") if drawn else message.get("android", {}).get("notification", {}).get("notification_count")
     else:
         kind = "background" if badge is None else "sync" if badge else "clearing"
     return Request(
         datetime.datetime.fromisoformat(row["at"]).timestamp(), row["service"], row["connection"], token, kind,
         data.get("id", "").replace("-", ""), headers.get("apns-id", "").replace("-", ""), badge, row["status"],
-        row["reason"], row["fault"])
+        row["reason"], row["fault"], (named, token))
 
 
 class Record(threading.Thread):

@@ -184,10 +184,10 @@ class Delivery:
 
 
 @contextlib.contextmanager
-def world(options, name, apps=("default",)):
-    """Both programs running in a folder that is gone afterwards."""
+def world(options, name, apps=("default",), make=World):
+    """Both programs running in a folder that is gone afterwards. `make`: World, or a class of its kind."""
     with harness.temporary_folder(f"campanile-pushes-{name}-") as folder:
-        made = World(options, folder, apps)
+        made = make(options, folder, apps)
         try:
             made.server.start()
             yield made

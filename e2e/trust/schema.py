@@ -39,9 +39,10 @@ def integrity(connection):
 def contents(connection):
     """Everything a ledger (load.py) makes claims about, in the ledger's words."""
     found = {}
-    for user, one, read in connection.execute(
-            "SELECT i.user_id, n.id, n.read_at IS NOT NULL FROM notifications n JOIN inboxes i ON i.id = n.inbox_id"):
+    for user, one, read, title in connection.execute(
+            "SELECT i.user_id, n.id, n.read_at IS NOT NULL, n.title FROM notifications n JOIN inboxes i ON i.id = n.inbox_id"):
         found[("notification", one)] = (user, bool(read))
+        found[("title", one)] = title
     for token, user in connection.execute(
             "SELECT d.token, i.user_id FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id"):
         found[("device", token)] = user

@@ -6,7 +6,7 @@ import json
 import ssl
 
 from e2e import harness
-from e2e.trust.push_record import Record
+from e2e.trust.push_record import Record, parsed
 
 KEPT = 2_000             # of GET /requests
 BETWEEN = (1, 2_500, 0, 700)
@@ -20,6 +20,14 @@ def send(connection, numbers):
         answer.read()
         if answer.status != 401:
             raise harness.HarnessError(f"FCM without a credential: {answer.status}")
+
+
+def drawn():
+    """An alert that the app draws, as it arrives: without a notification."""
+    alert = json.dumps({"title": "T", "body": "B", "count": 7})
+    message = {"token": "device", "data": {"id": "i-d", "badgeVersion": "1", "alert": alert}, "android": {"priority": "high"}}
+    return parsed({"service": "fcm", "payload": json.dumps({"message": message}), "headers": [], "at": "2030-01-01T00:00:00.000Z",
+                   "connection": 1, "status": 200, "reason": None, "fault": None})
 
 
 def main():
@@ -41,6 +49,8 @@ def main():
                      "the devices are others than those that were sent to")
         report.check("answers", {(one.service, one.status, one.kind) for one in requests[1:]} == {("fcm", 401, "sync")},
                      "the answers are others than those that were given")
+        alert = drawn()
+        report.check("drawn by the app", (alert.kind, alert.badge, alert.notification) == ("alert", 7, "id"), lambda: f"it is taken for {alert}")
         kept = len(simulator.call("GET", f"/requests?limit={sent}")["requests"])
         report.check("control", kept == KEPT < max(BETWEEN), f"the simulator keeps {kept}: this shows nothing")
         with open(simulator.record, "r+b") as file:

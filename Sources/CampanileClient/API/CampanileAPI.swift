@@ -126,10 +126,11 @@ public final class CampanileAPI: Sendable {
 
     /// Registers this device for the user, or renews its registration. `DeviceRegistration` does this at the right
     /// times.
-    /// - Parameter provider: the service that gave the token and delivers to the device; nil: Apple for an iPhone,
-    ///   Firebase for Android.
+    /// - Parameters:
+    ///   - provider: the service that gave the token and delivers to the device; nil: Apple for an iPhone, Firebase for Android.
+    ///   - kind: `.fid` if `token` is a Firebase Installation ID; nil: a token.
     public func registerDevice(
-        _ token: String, platform: DevicePlatform, provider: DeviceProvider? = nil,
+        _ token: String, platform: DevicePlatform, provider: DeviceProvider? = nil, kind: DeviceTokenKind? = nil,
         environment: DeviceEnvironment = .production, appVersion: String? = nil, locale: String? = nil
     ) async throws {
         var body: [JSONValue.Member] = [
@@ -137,6 +138,7 @@ public final class CampanileAPI: Sendable {
             .init("environment", .string(environment.rawValue)),
         ]
         if let provider { body.append(.init("provider", .string(provider.rawValue))) }
+        if let kind { body.append(.init("kind", .string(kind.rawValue))) }
         if let appVersion { body.append(.init("app_version", .string(appVersion))) }
         if let locale { body.append(.init("locale", .string(locale))) }
         _ = try await answer("POST", "/device_tokens", body: .object(body))

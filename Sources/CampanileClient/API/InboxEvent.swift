@@ -4,7 +4,7 @@ public import CampanileCore
 public struct InboxEvent: Hashable, Sendable {
     public enum Change: Hashable, Sendable {
         case created(InboxNotification)
-        /// Marked as read or unread.
+        /// Marked as read or unread, or edited by its producer.
         case updated(InboxNotification)
         case deleted(id: String)
         /// This one and everything older is read.

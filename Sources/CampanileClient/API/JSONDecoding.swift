@@ -39,10 +39,16 @@ extension InboxNotification {
         var data: [String: JSONValue] = [:]
         if case .object(let members)? = json["data"] { for member in members { data[member.key] = member.value } }
         self.init(
-            id: id, title: title, body: body, category: json["category"]?.string, deepLink: json["deep_link"]?.string,
-            data: data, createdAt: Date(created),
-            readAt: json["read_at"]?.string.flatMap { Timestamp($0) }.map { Date($0) })
+            id: id, title: title, subtitle: json["subtitle"]?.string, body: body, category: json["category"]?.string,
+            deepLink: json["deep_link"]?.string, imageURL: json["image_url"]?.string.flatMap { URL(string: $0) }, data: data,
+            createdAt: Date(created), readAt: json["read_at"]?.date, externalID: json["external_id"]?.string,
+            editedAt: json["edited_at"]?.date)
     }
+}
+
+extension JSONValue {
+    /// A time as the server writes it; nil for another value.
+    fileprivate var date: Date? { string.flatMap { Timestamp($0) }.map { Date($0) } }
 }
 
 extension Date {

@@ -61,10 +61,13 @@ struct BadgeRecord: Codable, Equatable {
         return true
     }
 
-    /// Takes the number of a push, which doesn't name its user.
+    /// True if a push counts: it doesn't name its user, so before the server's answer it may be the former one's.
+    var takesPushes: Bool { owner == .unknown || isConfirmed }
+
+    /// Takes the number of a push.
     /// - Returns: false if it changes nothing.
     mutating func hear(_ count: Int64, _ version: Int64) -> Bool {
-        guard owner == .unknown || isConfirmed else { return false }
+        guard takesPushes else { return false }
         return take(count, version)
     }
 

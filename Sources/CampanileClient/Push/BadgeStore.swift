@@ -32,7 +32,7 @@ public final class BadgeStore: Sendable {
         var userWatchers: [(id: Int, tell: @Sendable (UserChange) -> Void)] = []
     }
 
-    private let storage: ClientStorage
+    let storage: ClientStorage
     private let state = Locked(State())
     private static let key = "badge"
 
@@ -90,6 +90,9 @@ public final class BadgeStore: Sendable {
     /// Changes with the user.
     var session: Int { record.session }
 
+    /// True if a push that comes now is the user's own.
+    var takesPushes: Bool { record.takesPushes }
+
     /// Notes that the server pushes to this device for the session's user. From its next answer on pushes count; an
     /// earlier one may be the former user's.
     /// - Returns: whether that answer is yet to come.
@@ -134,11 +137,14 @@ public final class BadgeStore: Sendable {
 
     /// Fetches the number from the server. If the last clearing didn't reach the server, and nothing has changed there
     /// since, repeats the clearing.
-    public func refresh(_ api: CampanileAPI) async throws {
+    public func refresh(_ api: CampanileAPI) async throws { try await refresh(api) { try await api.badge(as: $0) } }
+
+    /// Refreshes with another call of the user's whose answer has the number.
+    func refresh(_ api: CampanileAPI, asking ask: @Sendable (CallUser) async throws -> Badge) async throws {
         let session = record.session
         // The same user for both calls: one user's pending clearing must not clear the next user's badge.
         let user = CallUser()
-        let answer = try await api.badge(as: user)
+        let answer = try await ask(user)
         change { $0.answer(answer, in: session) }
         let now = record
         guard now.owesClearing, now.session == session, now.version == answer.version,

@@ -7,6 +7,7 @@ public actor DeviceRegistration {
     private let storage: ClientStorage
     private let platform: DevicePlatform
     private let provider: DeviceProvider?
+    private let kind: DeviceTokenKind?
     private let environment: DeviceEnvironment
     private let appVersion: String?
     private let locale: String?
@@ -26,17 +27,19 @@ public actor DeviceRegistration {
     /// - Parameters:
     ///   - provider: the service that gives the token and delivers to it: `.fcm` for an iPhone app with Firebase's
     ///     token; nil: Apple on iOS, Firebase on Android.
+    ///   - kind: `.fid` for an app that registers its Firebase Installation ID in the token's place; nil: a token.
     ///   - environment: the build's, from `DeviceEnvironment.ofThisBuild`. `#if DEBUG` doesn't tell it.
     ///   - appVersion: such as `2.1.0`; a deep link may need one.
     public init(
         api: CampanileAPI, storage: ClientStorage = .userDefaults(), platform: DevicePlatform = .ios,
-        provider: DeviceProvider? = nil, environment: DeviceEnvironment = .ofThisBuild,
+        provider: DeviceProvider? = nil, kind: DeviceTokenKind? = nil, environment: DeviceEnvironment = .ofThisBuild,
         appVersion: String? = DeviceRegistration.bundleVersion, locale: String? = Locale.current.identifier
     ) {
         self.api = api
         self.storage = storage
         self.platform = platform
         self.provider = provider
+        self.kind = kind
         self.environment = environment
         self.appVersion = appVersion
         self.locale = locale
@@ -52,7 +55,7 @@ public actor DeviceRegistration {
     /// - Parameter token: from `didRegisterForRemoteNotificationsWithDeviceToken`.
     public func register(_ token: Data) async throws { try await register(DeviceRegistration.hexadecimal(token)) }
 
-    /// Registers a text token, such as Firebase's (`provider`), in the same way.
+    /// Registers a text, such as Firebase's token or installation ID (`provider`, `kind`), in the same way.
     public func register(_ token: String) async throws {
         storage.write(DeviceRegistration.key, token)
         api.deviceToken = token
@@ -105,7 +108,8 @@ public actor DeviceRegistration {
         guard let token = api.deviceToken else { return }
         let session = badge?.session
         try await api.registerDevice(
-            token, platform: platform, provider: provider, environment: environment, appVersion: appVersion, locale: locale)
+            token, platform: platform, provider: provider, kind: kind, environment: environment, appVersion: appVersion,
+            locale: locale)
         if let badge, let session, badge.registered(in: session) { try await badge.refresh(api) }
     }
 

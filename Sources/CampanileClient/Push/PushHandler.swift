@@ -20,7 +20,7 @@ public final class PushHandler {
     public enum Presentation: Hashable, Sendable {
         /// Banner, list and sound.
         case banner
-        /// Nothing: the user is looking at the inbox.
+        /// Nothing: the user is looking at the inbox, or has read it elsewhere before it came.
         case nothing
     }
 
@@ -32,14 +32,15 @@ public final class PushHandler {
         case activation
     }
 
-    private let api: CampanileAPI
-    private let badge: BadgeStore
-    private let icon: BadgeIcon
+    let api: CampanileAPI
+    let badge: BadgeStore
+    let icon: BadgeIcon
+    let dismissals: Dismissals
     private let inboxPath: String
     private let clears: Clearing
     private let patience: Duration
     private let sleep: @Sendable (Duration) async throws -> Void
-    private let report: @MainActor (ClientFailure) -> Void
+    let report: @MainActor (ClientFailure) -> Void
     /// Shows the screens; until it is set, the newest tap waits.
     public weak var screens: (any PushScreens)? {
         didSet { if openWaiting() { clearInTurn() } }
@@ -49,10 +50,14 @@ public final class PushHandler {
     private var taps = 0
     /// Tasks that `willPresent` and `screens` have begun.
     private(set) var work: Task<Void, Never>?
+    /// The sending of swipes that is under way.
+    var reading: Task<Void, Never>?
 
     /// - Parameters:
     ///   - icon: sets the number on the icon; `BadgeIcon.system(badge)` on Apple's systems.
     ///   - inboxPath: the inbox's deep link.
+    ///   - shown: the phone's notifications, of which the handler removes what was read or deleted elsewhere; `.system` on
+    ///     Apple's systems. Nil leaves them as they are.
     ///   - clears: what clears the number, here and on the user's other devices.
     ///   - patience: how long a tap's screen waits until the server has marked the notification as read, so that the
     ///     page doesn't show it as unread.
@@ -60,7 +65,7 @@ public final class PushHandler {
     ///   - report: gets the failures, for the log; none of them is worth an alert.
     public init(
         api: CampanileAPI, badge: BadgeStore, icon: BadgeIcon, inboxPath: String = "/notifications",
-        clears: Clearing = .inbox, patience: Duration = .seconds(1),
+        shown: ShownNotifications? = nil, clears: Clearing = .inbox, patience: Duration = .seconds(1),
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         report: @escaping @MainActor (ClientFailure) -> Void = { _ in }
     ) {
@@ -68,6 +73,7 @@ public final class PushHandler {
         self.badge = badge
         self.icon = icon
         self.inboxPath = inboxPath
+        dismissals = Dismissals(badge, shown)
         self.clears = clears
         self.patience = patience
         self.sleep = sleep
@@ -84,7 +90,7 @@ public final class PushHandler {
         taps += 1
         let tap = taps
         let marking = payload.id.map { id in Task { _ = await attempt { [api] in try await api.markRead(id) } } }
-        if let marking { await wait(for: marking) }
+        if let marking { await wait(for: marking, atMost: patience) }
         var isInboxShown = false
         if tap == taps {
             waiting = payload
@@ -99,17 +105,20 @@ public final class PushHandler {
         }
     }
 
-    /// Handles the user's response to a push: a tap, or a dismissal, which opens and reads nothing.
+    /// Handles the user's response to a push: a tap, or a dismissal, which opens nothing (`swiped`).
     /// - Parameter answer: tells the system that the app has finished.
     func responded(to payload: PushPayload, isDismissed: Bool, answer: @MainActor () -> Void) async {
-        guard !isDismissed else { return answer() }
-        await tapped(payload, opened: answer)
+        guard isDismissed else { return await tapped(payload, opened: answer) }
+        let swipe = Task { await swiped(payload) }
+        await wait(for: swipe, atMost: PushHandler.swipePatience)
+        answer()
+        await swipe.value
     }
 
-    /// Returns when the task has ended or `patience` has passed.
-    private func wait(for task: Task<Void, Never>) async {
+    /// Returns when the task has ended or the patience has passed.
+    private func wait(for task: Task<Void, Never>, atMost patience: Duration) async {
         let (over, end) = AsyncStream.makeStream(of: Void.self)
-        let timer = Task { [sleep, patience] in
+        let timer = Task { [sleep] in
             try? await sleep(patience)
             end.finish()
         }
@@ -121,15 +130,26 @@ public final class PushHandler {
         timer.cancel()
     }
 
-    /// Handles a push that arrives while the app is open (`willPresent`).
+    /// Handles a push that arrives while the app is open (`willPresent`), and removes what it dismisses.
     public func willPresent(_ payload: PushPayload) -> Presentation {
         let isShowingInbox = screens?.isShowingInbox == true
+        dismissals.hear(payload)
+        removeInTurn()
         if isShowingInbox || clears == .activation {
             clearInTurn(seenIn: payload)
         } else {
             badge.apply(payload)
         }
-        return isShowingInbox ? .nothing : .banner
+        return isShowingInbox || isDismissed(payload) ? .nothing : .banner
+    }
+
+    /// Removes at once, and then waits for the work before, so that `work` ends with all of it.
+    private func removeInTurn() {
+        let before = work
+        work = Task {
+            await dismissals.removeDismissed()
+            await before?.value
+        }
     }
 
     private func clearInTurn(seenIn payload: PushPayload? = nil) {
@@ -141,27 +161,33 @@ public final class PushHandler {
     }
 
     /// Handles a push that wakes the app (`didReceiveRemoteNotification`), even after it was killed. Returns when the
-    /// icon has the number, so that the system may put the app to sleep.
+    /// icon has the number and what the push dismisses is removed, so that the system may put the app to sleep.
     /// - Returns: whether it brought a newer number.
     @discardableResult
     public func received(_ payload: PushPayload) async -> Bool {
+        dismissals.hear(payload)
+        await dismissals.removeDismissed()
         let isNew = badge.apply(payload)
-        await icon.update()
+        // A push that says nothing of the number leaves the icon to iOS, whose number may be newer than the store's.
+        if payload.badge != nil || payload.isAlert { await icon.update() }
         return isNew
     }
 
     /// Call it when the app comes to the foreground. Takes the numbers of the notifications that iOS has shown
     /// meanwhile, fetches the newest from the server, and sets the icon to that. Offline the icon keeps iOS's number,
     /// which may be newer. While nobody is signed in it sets 0: iOS's number is the former user's. With
-    /// `clears: .activation` it clears instead.
+    /// `clears: .activation` it clears first.
+    ///
+    /// Also removes what was read or deleted elsewhere, and sends the swipes that the server doesn't know of. A step that
+    /// fails keeps none of the others back.
     public func cameToForeground() async {
         guard !badge.isSignedOut else { return await icon.update() }
         await icon.notice()
-        if clears == .activation || screens?.isShowingInbox == true {
-            await clear()
-        } else {
-            await refresh()
-        }
+        await dismissals.removeDismissed()
+        let isSeen = clears == .activation || screens?.isShowingInbox == true
+        if isSeen { await clear() }
+        await readSwiped()
+        await reconcile(hasNumber: isSeen)
     }
 
     /// Call it when the inbox appears, in any way: sets 0 at once, here and on the user's other devices.
@@ -202,7 +228,7 @@ public final class PushHandler {
     }
 
     /// - Returns: the reported failure; nil for none, or after a cancellation.
-    private func attempt<Result: Sendable>(_ work: @Sendable () async throws -> Result) async -> ClientFailure? {
+    func attempt<Result: Sendable>(_ work: @Sendable () async throws -> Result) async -> ClientFailure? {
         do {
             _ = try await work()
         } catch {

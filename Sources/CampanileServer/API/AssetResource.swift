@@ -83,6 +83,7 @@ struct Assets: Sendable {
         Asset("console-kit.js"),
         Asset("console-operate.js"),
         Asset("console-pictures.js"),
+        Asset("console-preview.js"),
         Asset("console-sending.js"),
         Asset("phones.css"),
         Asset("phones.js"),

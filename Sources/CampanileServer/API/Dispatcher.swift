@@ -31,7 +31,7 @@ package struct Dispatcher: Sendable {
             return .later { try await handler(request, authenticator.listener(request)).response() }
         case .watcher(let handler):
             return .later { try await handler(request, authenticator.watcher(request)).response() }
-        case .user, .producer, .operator:
+        case .user, .producer, .userOrProducer, .operator:
             if let principal = authenticator.remembered(request) { return try call(endpoint, request, as: principal) }
             return .later { try await call(endpoint, request, as: authenticator.verify(request)).response() }
         }
@@ -42,10 +42,12 @@ package struct Dispatcher: Sendable {
         switch (endpoint, principal) {
         case (.user(let handler), .user(let user)): return try handler(request, user)
         case (.producer(let handler), .producer(let producer)): return try handler(request, producer)
+        case (.userOrProducer(let handler, _), .user(let user)): return try handler(request, user)
+        case (.userOrProducer(_, let handler), .producer(let producer)): return try handler(request, producer)
         case (.operator(let handler), .operator(let known)): return try handler(request, known)
         case (.user, .producer): throw ClientError(.forbidden, detail: "This needs a user token, not an API key.")
         case (.producer, .user): throw ClientError(.forbidden, detail: "This needs an API key, not a user token.")
-        case (.user, .operator), (.producer, .operator):
+        case (.user, .operator), (.producer, .operator), (.userOrProducer, .operator):
             throw ClientError(
                 .forbidden,
                 detail: "This API key was made with --operate: it opens /readyz, /metrics and /operate, and changes nothing.")

@@ -7,6 +7,9 @@ package enum Endpoint: Sendable {
     /// Opens a stream. The token may stand in other places too, and the endpoint decides about clients without one.
     case listener(@Sendable (Request, StreamIdentity) throws -> Answer)
     case producer(@Sendable (Request, Producer) throws -> Answer)
+    /// An operation of the user whose notification it is, and of the producer that created it: the credential decides what it does.
+    case userOrProducer(
+        user: @Sendable (Request, User) throws -> Answer, producer: @Sendable (Request, Producer) throws -> Answer)
     /// Shows an app to its operators: with an operate key.
     case `operator`(@Sendable (Request, Operator) throws -> Answer)
     /// For those who watch the server: with `metrics.token`, or an operate key.

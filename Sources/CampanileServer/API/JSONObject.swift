@@ -6,7 +6,8 @@ import HTTPEngine
 struct JSONObject {
     private let members: [JSONValue.Member]
     private(set) var errors: [FieldError] = []
-    private var known: Set<String> = []
+    /// The fields that were asked for. A list: hashing two dozen short names costs more than comparing them.
+    private var known: [String] = []
 
     init(_ members: [JSONValue.Member]) { self.members = members }
 
@@ -41,13 +42,15 @@ struct JSONObject {
         }
     }
 
+    mutating func fail(_ error: FieldError) { errors.append(error) }
+
     mutating func fail(_ field: String, _ code: FieldError.Code, _ message: String) {
         errors.append(FieldError(field, code, message))
     }
 
     /// The value of a field; nil when it is absent or null.
     mutating func value(_ field: String) -> JSONValue? {
-        known.insert(field)
+        known.append(field)
         guard let value = members.first(where: { $0.key == field })?.value, value != .null else { return nil }
         return value
     }
@@ -112,7 +115,8 @@ struct JSONObject {
     mutating func refuseUnknown() {
         for member in members where !known.contains(member.key) {
             let name = String(member.key.prefix(64))
-            fail(name, .unknown, "\(name) is not a field of this request.")
+            let nearest = nearestNames(to: name, among: known).first.map { " Did you mean \($0)?" } ?? ""
+            fail(name, .unknown, "\(name) is not a field of this request.\(nearest)")
         }
     }
 

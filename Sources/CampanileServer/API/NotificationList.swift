@@ -46,7 +46,8 @@ struct NotificationList: Sendable {
     private func page(
         _ filter: NotificationFilter, _ user: User, badge: Badge?, in reading: StoreReading
     ) throws -> Response {
-        var body = ByteBuffer(capacity: 16_384)
+        // Fifty short entries fit.
+        var body = ByteBuffer(capacity: 32_768)
         var next: UUIDv7?
         body.append("{\"notifications\":[")
         if let inbox = try user.inbox(in: reading) {

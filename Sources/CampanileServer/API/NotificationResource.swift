@@ -6,11 +6,13 @@ struct NotificationResource: Sendable {
     let world: World
     let publisher: Publisher
     let inboxes: Inboxes
-    let rules: PerApp<NotificationRules>
+    let dryRun: DryRun
+    private var rules: PerApp<NotificationRules> { dryRun.rules }
 
     // MARK: POST /notifications
 
     func create(_ request: Request, _ producer: Producer) throws -> Answer {
+        if try isDryRun(request) { return try preview(request, producer) }
         let key = try IdempotencyKey(of: request, from: producer)
         let object = try JSONObject(of: request)
         let rules = rules[producer.app]
@@ -37,11 +39,51 @@ struct NotificationResource: Sendable {
         }
     }
 
+    private func isDryRun(_ request: Request) throws -> Bool {
+        guard request.hasQuery("dry_run") else { return false }
+        switch request.query("dry_run") {
+        case "true": return true
+        case "false": return false
+        default: throw ClientError.invalid([FieldError("dry_run", .invalid, "dry_run must be true or false.")])
+        }
+    }
+
+    private func preview(_ request: Request, _ producer: Producer) throws -> Answer {
+        var object = try JSONObject(of: request)
+        if !request.headers("idempotency-key").isEmpty {
+            object.fail("Idempotency-Key", .exclusive, "A dry run creates nothing: leave the Idempotency-Key out.")
+        }
+        if object.has("user_ids") { object.fail("user_ids", .exclusive, "A dry run is for one user: give user_id.") }
+        let new = try NewNotification(from: object, rules: rules[producer.app])
+        guard let userID = new.userIDs.first else { throw ClientError(.internalError) }
+        return .later {
+            let (pushes, withheld) = try await dryRun.run(new, userID: userID, app: producer.app, at: world.now())
+            return Response.json(
+                200,
+                .object([
+                    .init(
+                        "pushes",
+                        .array(
+                            pushes.map { SandboxResource.json($0.message, $0.request, notificationID: nil, sentAt: nil) })),
+                    .init(
+                        "withheld",
+                        .array(
+                            withheld.map { one in
+                                .object([
+                                    .init("platform", .string(one.device.platform.rawValue)),
+                                    .init("token", .string(one.device.token)), .init("reason", .string(one.reason)),
+                                ])
+                            })),
+                ]))
+        }
+    }
+
     private func publish(
         _ new: NewNotification, _ request: Request, _ producer: Producer, _ key: IdempotencyKey?
     ) async throws -> Response {
         var new = new
         new.trace = request.traceParent
+        new.producer = producer.keyID
         let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key) { request.isAbandoned }
         return answer.response(isReplay: isReplay)
     }
@@ -74,10 +116,94 @@ struct NotificationResource: Sendable {
         }
     }
 
+    // MARK: A producer's own
+
+    func edit(_ request: Request, _ producer: Producer) throws -> Answer {
+        let id = try request.notificationID()
+        let userID = try request.userIDOfNotification()
+        let edit = try NotificationEdit(from: JSONObject(of: request))
+        let rules = rules[producer.app]
+        return .later {
+            NotificationResource.response(
+                try await inboxes.edit(id, userID: userID, by: producer, isPushed: edit.isPushed) { notification in
+                    try edit.applied(to: notification, rules)
+                })
+        }
+    }
+
+    func withdraw(_ request: Request, _ producer: Producer) throws -> Answer {
+        let id = try request.notificationID()
+        let userID = try request.userIDOfNotification()
+        return .later {
+            try await inboxes.withdraw(id, userID: userID, by: producer)
+            return Response(status: 204)
+        }
+    }
+
+    /// `DELETE /notifications?external_id=`
+    func withdrawAll(_ request: Request, _ producer: Producer) throws -> Answer {
+        var errors: [FieldError] = []
+        let text = request.text(of: "external_id", &errors)
+        var query = JSONObject(text.map { [.init("external_id", .string($0))] } ?? [])
+        let externalID = query.externalID()
+        if errors.isEmpty { _ = query.required(externalID, "external_id") }
+        errors += query.errors
+        guard let externalID, errors.isEmpty else { throw ClientError.invalid(errors) }
+        return .later {
+            let (withdrawn, hasMore) = try await inboxes.withdraw(externalID: externalID, by: producer)
+            return .json(200, .object([.init("withdrawn", .integer(Int64(withdrawn))), .init("more", .bool(hasMore))]))
+        }
+    }
+
     private static func response(_ notification: Notification) -> Response {
         var body = ByteBuffer(capacity: 1_024)
         body.appendJSON(notification)
         return .json(200, body)
+    }
+
+    // MARK: POST /notifications/reconcile
+
+    func reconcile(_ request: Request, _ user: User) throws -> Answer {
+        let ids = try shownIDs(of: request)
+        let device = request.deviceToken
+        let database = inboxes.database
+        return .later {
+            let (handled, badge, isNews) = try await database.snapshot { reading in
+                (
+                    try inboxes.handled(ids, user, in: reading), try inboxes.badge(user, in: reading),
+                    try device != nil && inboxes.needsAcknowledging(.glance, user, device: device, in: reading)
+                )
+            }
+            let told = isNews ? try await inboxes.acknowledgeIfWritable(.glance, user, device: device) : nil
+            var body = ByteBuffer(capacity: 256 + 40 * handled.count)
+            body.append("{\"handled\":")
+            body.append(JSONValue.array(handled.map { .string($0) }).text)
+            body.append(",\"badge\":")
+            body.appendJSON(told ?? badge)
+            body.append(UInt8(ascii: "}"))
+            return .json(200, body)
+        }
+    }
+
+    /// The ids that a device shows, each once.
+    private func shownIDs(of request: Request) throws -> [String] {
+        var object = try JSONObject(of: request)
+        var ids: [String] = []
+        if let value = object.required(object.value("ids"), "ids") {
+            var seen: Set<ExactText> = []
+            if case .array(let values) = value {
+                let texts = values.compactMap { if case .string(let text) = $0 { text } else { nil } }
+                ids = texts.filter { seen.insert(ExactText($0)).inserted }
+                if texts.count != values.count { object.fail("ids", .wrongType, "ids must be an array of strings.") }
+                if values.count > Limits.reconciledIDs {
+                    object.fail("ids", .tooMany, "ids must hold at most \(Limits.reconciledIDs) ids.")
+                }
+            } else {
+                object.fail("ids", .wrongType, "ids must be an array of strings.")
+            }
+        }
+        try object.throwIfInvalid()
+        return ids
     }
 
     // MARK: POST /notifications/mark_all_read
@@ -125,5 +251,13 @@ extension Request {
     func notificationID() throws -> UUIDv7 {
         guard let id = parameter(0).flatMap({ UUIDv7($0) }) else { throw ClientError.notFound }
         return id
+    }
+
+    /// The `user_id` of the query: the user whose notification a producer means; nil: any.
+    fileprivate func userIDOfNotification() throws -> String? {
+        var errors: [FieldError] = []
+        let userID = text(of: "user_id", &errors)
+        guard errors.isEmpty else { throw ClientError.invalid(errors) }
+        return userID
     }
 }

@@ -87,7 +87,8 @@ extension OperatedDelivery {
 extension DeviceReport {
     var json: JSONValue {
         .object([
-            .init("token", .text(DeviceToken.tail(of: device.token))), .init("platform", .string(device.platform.rawValue)),
+            .init("token", .text(DeviceToken.tail(of: device.token))), .init("kind", .string(device.kind.rawValue)),
+            .init("platform", .string(device.platform.rawValue)),
             .init("provider", .string(device.provider.rawValue)), .init("environment", .string(device.environment.rawValue)),
             .init("app_version", .text(device.appVersion)), .init("locale", .text(device.locale)),
             .init("last_registered_at", .string(device.lastRegisteredAt.description)),

@@ -10,6 +10,9 @@ extension ClientError {
             .init("status", .integer(Int64(code.status))), .init("code", .string(code.rawValue)),
         ]
         if let detail { members.append(.init("detail", .string(detail))) }
+        if code == .externalIDTaken {
+            members.append(.init("notification_id", notificationID.map { .string($0.description) } ?? .null))
+        }
         members.append(.init("request_id", .string(requestID)))
         if !errors.isEmpty {
             members.append(
@@ -40,7 +43,7 @@ extension ClientError.Code {
         case .forbidden: 403
         case .notFound: 404
         case .methodNotAllowed: 405
-        case .idempotencyConflict: 409
+        case .idempotencyConflict, .externalIDTaken: 409
         case .bodyTooLarge: 413
         case .uriTooLong: 414
         case .unsupportedMediaType: 415
@@ -64,6 +67,7 @@ extension ClientError.Code {
         case .idempotencyConflict: "A request with this Idempotency-Key is under way"
         case .idempotencyMismatch: "This Idempotency-Key was used with another body"
         case .idempotencyKeyRequired: "A call for so many users needs an Idempotency-Key"
+        case .externalIDTaken: "The external_id is taken"
         case .bodyTooLarge: "The body is too large"
         case .uriTooLong: "The URI is too long"
         case .unsupportedMediaType: "The body must be application/json"

@@ -24,11 +24,21 @@ struct Routes {
             Route(.get, "/notifications", operationID: "listNotifications", handler: .user(list.get)),
             Route(.post, "/notifications", operationID: "createNotification", handler: .producer(notifications.create)),
             Route(
+                .delete, "/notifications", operationID: "withdrawNotifications",
+                handler: .producer(notifications.withdrawAll)),
+            Route(
                 .post, "/notifications/mark_all_read", operationID: "markAllRead",
                 handler: .user(notifications.markAllRead)),
+            Route(
+                .post, "/notifications/reconcile", operationID: "reconcileNotifications",
+                handler: .user(notifications.reconcile)),
             Route(.get, "/notifications/{id}", operationID: "getNotification", handler: .user(notifications.get)),
-            Route(.patch, "/notifications/{id}", operationID: "updateNotification", handler: .user(notifications.patch)),
-            Route(.delete, "/notifications/{id}", operationID: "deleteNotification", handler: .user(notifications.delete)),
+            Route(
+                .patch, "/notifications/{id}", operationID: "updateNotification",
+                handler: .userOrProducer(user: notifications.patch, producer: notifications.edit)),
+            Route(
+                .delete, "/notifications/{id}", operationID: "deleteNotification",
+                handler: .userOrProducer(user: notifications.delete, producer: notifications.withdraw)),
             Route(
                 .get, "/notifications/{id}/deliveries", operationID: "listDeliveries",
                 handler: .producer(deliveries.list)),

@@ -13,19 +13,25 @@ struct SandboxResource: Sendable {
         var errors: [FieldError] = []
         let userID = request.text(of: "user_id", &errors)
         guard errors.isEmpty else { throw ClientError.invalid(errors) }
-        let pushes = sandbox.pushes(app: producer.app, userID: userID)
-        return .now(.json(200, .object([.init("pushes", .array(pushes.map(SandboxResource.json)))])))
+        let pushes = sandbox.pushes(app: producer.app, userID: userID).map { record in
+            SandboxResource.json(
+                record.message, record.request, notificationID: record.notificationID, sentAt: record.message.sentAt)
+        }
+        return .now(.json(200, .object([.init("pushes", .array(pushes))])))
     }
 
-    private static func json(_ record: SandboxProvider.Record) -> JSONValue {
+    /// A push as a provider gets it.
+    static func json(
+        _ message: PushMessage, _ request: PushRequest, notificationID: UUIDv7?, sentAt: Timestamp?
+    ) -> JSONValue {
         .object([
-            .init("provider", .string(record.message.device.provider.rawValue)),
-            .init("platform", .string(record.message.device.platform.rawValue)),
-            .init("token", .string(record.message.device.token)),
-            .init("user_id", .string(record.message.userID)),
-            .init("notification_id", record.notificationID.map { .string($0.description) } ?? .null),
-            .init("headers", .object(record.request.headers)), .init("payload", record.request.payload),
-            .init("sent_at", .string(record.message.sentAt.description)),
+            .init("provider", .string(message.device.provider.rawValue)),
+            .init("platform", .string(message.device.platform.rawValue)),
+            .init("token", .string(message.device.token)),
+            .init("user_id", .string(message.userID)),
+            .init("notification_id", notificationID.map { .string($0.description) } ?? .null),
+            .init("headers", .object(request.headers)), .init("payload", request.payload),
+            .init("sent_at", sentAt.map { .string($0.description) } ?? .null),
         ])
     }
 }

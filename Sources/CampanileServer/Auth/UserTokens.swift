@@ -1,10 +1,6 @@
 package import CampanileCore
 import Crypto
-#if canImport(FoundationEssentials)
 import FoundationEssentials
-#else
-import Foundation
-#endif
 import JWTKit
 
 /// The claims of a user token (RFC 7519 section 4.1), read by the parser that reads requests: jwt-kit's reads a text that is no

@@ -1,5 +1,5 @@
 package import CampanileCore
-package import Foundation
+package import FoundationEssentials
 package import HTTPEngine
 package import Logging
 

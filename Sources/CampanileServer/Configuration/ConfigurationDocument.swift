@@ -1,6 +1,5 @@
 import CampanileCore
-import Foundation
-import Yams
+import SystemSupport
 
 /// A value as written in the file, in an environment variable or on the command line.
 struct WrittenValue: Sendable {
@@ -61,7 +60,7 @@ struct ConfigurationDocument: Sendable {
     ///
     /// A missing file is a problem only if it `isRequired`; an unreadable one, or one that isn't YAML, always is.
     static func read(path: String, isRequired: Bool) -> ConfigurationDocument {
-        if !isRequired, !FileManager.default.fileExists(atPath: path) { return .none }
+        if !isRequired, File.isDirectory(path) == nil { return .none }
         do throws(Mistake) {
             let data = try readNamedFile(path, maximumBytes: ConfigurationLimits.fileBytes)
             guard let text = String(validating: data, as: UTF8.self) else {
@@ -75,24 +74,23 @@ struct ConfigurationDocument: Sendable {
         }
     }
 
-    /// Parses the text of a file. Yams gives no tree for text that isn't YAML or has a key twice in one map, so that fault is then the
-    /// only problem reported.
+    /// Parses the text of a file. Text that isn't YAML, or has a key twice in one map, makes no tree, so that fault is then the only
+    /// problem reported.
     static func parse(_ text: String, path: String) -> ConfigurationDocument {
-        do {
-            guard let root = try Yams.compose(yaml: text) else { return .none }
+        do throws(ConfigurationProblems) {
+            guard let root = try YAMLReader.read(text, path: path) else { return .none }
             var transcript = YAMLTranscript(path: path)
-            let written = transcript.transcribe(root, origin: .file(path, line: root.mark?.line))
+            let written = transcript.transcribe(root, origin: .file(path, line: root.line))
             let entries = transcript.entries(ofRoot: written)
             return ConfigurationDocument(
                 entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
         } catch {
-            let problem = YAMLTranscript.problem(of: error, path: path)
-            return ConfigurationDocument(entries: [], problems: [problem], isWhole: false)
+            return ConfigurationDocument(entries: [], problems: error.problems, isWhole: false)
         }
     }
 }
 
-/// Turns Yams' nodes into ``WrittenValue`` values, and reports the parts of YAML that it doesn't support.
+/// Turns YAML's values into ``WrittenValue`` values, and reports the parts of YAML that it doesn't support.
 private struct YAMLTranscript {
     let path: String
     private(set) var problems: [ConfigurationProblems.Problem] = []
@@ -103,26 +101,27 @@ private struct YAMLTranscript {
     }
 
     /// Expands every alias, so a few lines could mean billions of nodes: the count is bounded.
-    mutating func transcribe(_ node: Node, origin: ConfigurationProblems.Origin) -> WrittenValue {
+    mutating func transcribe(_ node: YAMLNode, origin: ConfigurationProblems.Origin, depth: Int = 0) -> WrittenValue {
         nodes += 1
-        guard nodes <= ConfigurationLimits.nodes else { return WrittenValue(content: .list([]), origin: origin) }
-        switch node {
-        case .scalar(let scalar):
-            return WrittenValue(content: .scalar(transcribe(scalar, origin: origin)), origin: origin)
-        case .sequence(let sequence):
-            refuse(sequence.tag, origin)
-            let elements = sequence.map { transcribe($0, origin: self.origin(of: $0)) }
-            return WrittenValue(content: .list(elements), origin: origin)
-        case .mapping(let mapping):
-            refuse(mapping.tag, origin)
-            let entries = mapping.compactMap { entry(key: $0.key, value: $0.value) }
-            return WrittenValue(content: .map(entries), origin: origin)
-        case .alias:
-            // Yams replaces an alias by its anchored node when it composes, and uses this case only for writing.
-            report(origin, "an alias could not be resolved")
+        if depth == ConfigurationLimits.depth { report(origin, "the values are nested too deep") }
+        guard nodes <= ConfigurationLimits.nodes, depth < ConfigurationLimits.depth else {
             return WrittenValue(content: .list([]), origin: origin)
         }
+        if node.tag.map({ !Self.unsaidTags.contains($0) }) == true { report(origin, "YAML tags (!) are not supported") }
+        switch node.content {
+        case .scalar(let text, let isPlain):
+            return WrittenValue(content: .scalar(.init(text: text, style: isPlain ? .plain : .quoted)), origin: origin)
+        case .sequence(let elements):
+            let list = elements.map { transcribe($0, origin: .file(path, line: $0.line), depth: depth + 1) }
+            return WrittenValue(content: .list(list), origin: origin)
+        case .mapping(let mapping):
+            return WrittenValue(
+                content: .map(mapping.compactMap { entry(key: $0.key, value: $0.value, depth: depth + 1) }), origin: origin)
+        }
     }
+
+    /// The tags that say no more than YAML does without them.
+    private static let unsaidTags: Set = ["", "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"]
 
     /// The settings of the whole file; a file with only comments has none.
     mutating func entries(ofRoot root: WrittenValue) -> [WrittenValue.Entry] {
@@ -138,60 +137,20 @@ private struct YAMLTranscript {
         return []
     }
 
-    private mutating func transcribe(
-        _ scalar: Node.Scalar, origin: ConfigurationProblems.Origin
-    ) -> WrittenValue.Scalar {
-        let isText = scalar.tag.rawValue == Tag.Name.str.rawValue
-        if !isText { refuse(scalar.tag, origin) }
-        let isPlain = scalar.style == .plain && !isText
-        return WrittenValue.Scalar(text: scalar.string, style: isPlain ? .plain : .quoted)
-    }
-
-    private mutating func entry(key: Node, value: Node) -> WrittenValue.Entry? {
-        let origin = origin(of: key)
-        guard case .scalar(let name) = key, !name.string.isEmpty else {
+    private mutating func entry(key: YAMLNode, value: YAMLNode, depth: Int) -> WrittenValue.Entry? {
+        let origin = ConfigurationProblems.Origin.file(path, line: key.line)
+        guard case .scalar(let name, let isPlain) = key.content, !name.isEmpty else {
             report(origin, "the name of a setting must be text")
             return nil
         }
-        if name.string == "<<", name.style == .plain {
+        if name == "<<", isPlain {
             report(origin, "merge keys (<<) are not supported: write the settings out")
             return nil
         }
-        return WrittenValue.Entry(key: name.string, origin: origin, value: transcribe(value, origin: origin))
-    }
-
-    private mutating func refuse(_ tag: Tag, _ origin: ConfigurationProblems.Origin) {
-        let unsaid: [Tag.Name] = [.implicit, .nonSpecific, .map, .seq]
-        if !unsaid.contains(Tag.Name(rawValue: tag.rawValue)) { report(origin, "YAML tags (!) are not supported") }
-    }
-
-    private func origin(of node: Node) -> ConfigurationProblems.Origin {
-        .file(path, line: node.mark?.line)
+        return WrittenValue.Entry(key: name, origin: origin, value: transcribe(value, origin: origin, depth: depth))
     }
 
     private mutating func report(_ origin: ConfigurationProblems.Origin, _ message: String) {
         problems.append(.init(origin: origin, message: message))
-    }
-
-    /// Yams' error, without the text of the file that its description quotes: that text may contain a secret.
-    static func problem(of error: any Error, path: String) -> ConfigurationProblems.Problem {
-        func problem(_ line: Int?, _ message: String) -> ConfigurationProblems.Problem {
-            .init(origin: .file(path, line: line), message: message)
-        }
-        switch error as? YamlError {
-        case .scanner(_, let text, let mark, _), .parser(_, let text, let mark, _):
-            return problem(mark.line, "this is not YAML: \(text)")
-        case .composer(let context, let text, let mark, _):
-            let several = context != nil
-            return problem(mark.line, several ? "a second document starts here; the file must hold one" : text)
-        case .reader(let text, let offset, _, let yaml):
-            let line = offset.map { yaml.prefix($0).count(where: \.isNewline) + 1 }
-            return problem(line, "this is not YAML: \(text)")
-        case .duplicatedKeysInMapping(let keys, let context):
-            let named = keys.sorted().map(quotedForMessage).joined(separator: ", ")
-            return problem(context.mark.line, "\(named) is written more than once in the same map; the first is here")
-        default:
-            return problem(nil, "the configuration file could not be parsed")
-        }
     }
 }

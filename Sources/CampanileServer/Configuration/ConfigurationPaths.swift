@@ -1,5 +1,5 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 
 // The path configurations of Hotwire Native apps.
 

@@ -1,5 +1,5 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 
 /// The state of one reading of a configuration: the sources, the problems, and the settings read so far.
 ///

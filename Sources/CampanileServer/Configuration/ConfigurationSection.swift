@@ -1,5 +1,5 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 
 /// A value with its place.
 struct FoundSetting<Value> {
@@ -73,7 +73,7 @@ final class ConfigurationSection {
                 scalar.text.isEmpty
                 ? []
                 : parts.map { part in
-                    let text = part.trimmingCharacters(in: .whitespaces)
+                    let text = part.trimmed
                     return WrittenValue(content: .scalar(.init(text: text, style: .outside)), origin: written.origin)
                 }
         default:

@@ -1,5 +1,5 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 import Push
 
 // The settings of each section. Only this file names them.
@@ -159,14 +159,25 @@ extension NotificationCategory {
         var categories: [ExactText: NotificationCategory] = [:]
         for (name, section) in parent.namedSections("categories", .categoryName, called: "a category") {
             let android = section.section("android")
+            let own = fields(["interruption_level", "relevance_score", "priority", "buttons"], in: section, "")
+            let ofAndroid = fields(["channel_id", "color", "icon", "visibility", "display"], in: android, "android.")
             categories[ExactText(name)] = NotificationCategory(
                 sound: section.value("sound", .sound)?.value,
-                interruptionLevel: section.value("interruption_level", .word(InterruptionLevel.self))?.value,
-                androidChannelID: android.value("channel_id", .categoryName)?.value)
+                lifetimeSeconds: section.value("ttl", .lifetime)?.value,
+                dismiss: section.value("dismiss", .word(NotificationCategory.Dismissal.self))?.value ?? .nothing,
+                fields: PayloadFields(own + (ofAndroid.isEmpty ? [] : [.init("android", .object(ofAndroid))])))
             android.close()
             section.close()
         }
         return parent.isWritten("categories") ? categories : nil
+    }
+
+    private static func fields(
+        _ names: [String], in section: ConfigurationSection, _ prefix: String
+    ) -> [JSONValue.Member] {
+        names.compactMap { name in
+            section.value(name, .payloadField(prefix + name)).map { JSONValue.Member(name, $0.value) }
+        }
     }
 }
 
@@ -269,7 +280,7 @@ extension ConfigurationSection {
 }
 
 private func contains(_ data: Data, _ text: String) -> Bool {
-    data.range(of: Data(text.utf8)) != nil
+    data.contains(text.utf8)
 }
 
 /// Returns whether this is a JSON object (RFC 8259) that has all of these members.

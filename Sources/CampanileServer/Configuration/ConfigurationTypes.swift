@@ -1,5 +1,6 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
+import Glibc
 import HTTPEngine
 import SystemSupport
 
@@ -9,6 +10,8 @@ enum ConfigurationLimits {
     static let fileBytes = 1 << 20
     /// Values in the configuration file; an alias counts wherever it is used.
     static let nodes = 100_000
+    /// Maps and lists, one within the other.
+    static let depth = 64
     /// Bytes of a file that a setting names.
     static let namedFileBytes = 4 << 20
     /// The fewest bytes of an HS256 key (RFC 7518 section 3.2: as long as the hash), and of Rails' keys.
@@ -67,9 +70,7 @@ extension SettingType where Value == String {
                 return
                     "must be the path of a file, or postgres://user@host/name; this is neither"
             }
-            var isDirectory: ObjCBool = false
-            let exists = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
-            let isTaken = exists && isDirectory.boolValue
+            let isTaken = File.isDirectory(text) == true
             return isTaken ? "must be a file, and \(quotedForMessage(path: text)) is a directory" : nil
         }
     }
@@ -77,9 +78,7 @@ extension SettingType where Value == String {
     /// The path of a directory, which may be missing.
     static var directory: Self {
         refined { text in
-            var isDirectory: ObjCBool = false
-            let exists = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
-            let isTaken = exists && !isDirectory.boolValue
+            let isTaken = File.isDirectory(text) == false
             return isTaken ? "must be a directory, and \(quotedForMessage(path: text)) is a file" : nil
         }
     }
@@ -122,8 +121,7 @@ extension SettingType where Value == String {
     /// A regular expression.
     static var pattern: Self {
         refined { text in
-            let isPattern = (try? NSRegularExpression(pattern: text)) != nil
-            return isPattern ? nil : "must be a regular expression, and is \(quotedForMessage(text))"
+            PathPattern(text) != nil ? nil : "must be a regular expression, and is \(quotedForMessage(text))"
         }
     }
 

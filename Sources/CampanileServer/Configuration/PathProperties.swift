@@ -1,5 +1,5 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 
 /// The properties that Hotwire Native itself reads. Others are the app's own, and may be anything.
 enum PathProperty {
@@ -138,17 +138,44 @@ extension Configuration.PathConfiguration.Version {
 /// A rule in the form in which a platform matches paths.
 private struct CompiledRule {
     let properties: [String: Configuration.Value]
-    private let patterns: [NSRegularExpression]
+    private let patterns: [PathPattern]
 
     init(_ rule: Configuration.PathConfiguration.Rule, _ platform: DevicePlatform) {
         properties = rule.properties
-        let options: NSRegularExpression.Options = platform == .android ? .caseInsensitive : []
         // Each compiles, because it was read as a pattern.
-        patterns = rule.patterns.compactMap { try? NSRegularExpression(pattern: $0, options: options) }
+        patterns = rule.patterns.compactMap { PathPattern($0, ignoresCase: platform == .android) }
     }
 
-    func matches(_ path: String) -> Bool {
-        let whole = NSRange(location: 0, length: path.utf16.count)
-        return patterns.contains { $0.firstMatch(in: path, range: whole) != nil }
+    func matches(_ path: String) -> Bool { patterns.contains { $0.matches(path) } }
+}
+
+/// The regular expression of a rule, read as the phones' engines read it: ICU on iOS (`NSRegularExpression`), and
+/// `java.util.regex` on Android. Both match code points and find words by their characters. Swift's engine stands in for them: theirs needs
+/// 32 MiB of data.
+struct PathPattern {
+    /// Nil for a pattern that looks back, which Swift's engine can't.
+    private let regex: Regex<AnyRegexOutput>?
+
+    /// Nil for text that is no regular expression on a phone.
+    init?(_ text: String, ignoresCase: Bool = false) {
+        guard !text.isEmpty, !Self.isForeign(text) else { return nil }
+        if let regex = try? Regex(text) {
+            self.regex = regex.matchingSemantics(.unicodeScalar).wordBoundaryKind(.simple).ignoresCase(ignoresCase)
+        } else {
+            let looksAhead = text.replacing("(?<=", with: "(?=").replacing("(?<!", with: "(?!")
+            guard looksAhead != text, (try? Regex(looksAhead)) != nil else { return nil }
+            regex = nil
+        }
+    }
+
+    /// Tells whether it matches anywhere in a path. Of a pattern that looks back nothing is known: it counts as matching none.
+    func matches(_ path: String) -> Bool { (try? regex?.firstMatch(in: path)) != nil }
+
+    /// Tells whether a pattern has what Swift's engine takes and the phones' refuse.
+    private static func isForeign(_ text: String) -> Bool {
+        if text.contains(#/\(\?(?:P|'|\^|[a-z]*[nU])|\\[uk]\{/#) { return true }
+        // A brace is a quantifier's, or part of an escape or a class.
+        let known = #/\\Q.*?(?:\\E|$)|\\[pPxN]\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}/#
+        return text.replacing(known, with: "").contains { $0 == "{" || $0 == "}" }
     }
 }

@@ -35,7 +35,7 @@ package struct BadgePushes: Sendable {
         return told != badge.count
     }
 
-    private func isKeptBack(_ badge: Badge) -> Bool {
+    func isKeptBack(_ badge: Badge) -> Bool {
         neverZeroWhileOthersRemain && badge.count == 0 && badge.unreadCount > 0
     }
 
@@ -60,15 +60,17 @@ package struct BadgePushes: Sendable {
     }
 
     /// When an owed badge push may go: a clearing at once, a sync after a delay in which others join it.
-    static func dueAt(_ device: DeviceSchedule, count: Int64, now: Timestamp) -> Timestamp {
-        guard count > 0 else { return now }
+    static func dueAt(_ device: DeviceSchedule, count: Int64, isUrgent: Bool = false, now: Timestamp) -> Timestamp {
+        guard count > 0, !isUrgent else { return now }
         let delayed = Timestamp(milliseconds: now.milliseconds + Limits.syncDelayMilliseconds)
         return device.badgeDueAt.map { min($0, delayed) } ?? delayed
     }
 
     /// Owes a push to every device that was told another number, after a change of the inbox's badge.
-    /// - Parameter acting: the place of the device that knows the number.
-    func countChanged(_ inbox: inout Inbox, except acting: Int? = nil) {
+    /// - Parameters:
+    ///   - acting: the place of the device that knows the number.
+    ///   - isUrgent: true if no other change is waited for.
+    func countChanged(_ inbox: inout Inbox, except acting: Int? = nil, isUrgent: Bool = false) {
         let (badge, now) = (inbox.state.badge(policy), inbox.now)
         for place in inbox.devices.indices where place != acting {
             let device = inbox.devices[place].schedule
@@ -76,7 +78,7 @@ package struct BadgePushes: Sendable {
             if isOwed { inbox.isPushDue = true }
             inbox.changeDevice(place) { changed in
                 if isOwed {
-                    changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: now)
+                    changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, isUrgent: isUrgent, now: now)
                     changed.badgeAttempts = 0
                 } else if !device.isInFlight {
                     // A push in flight may carry another number: its answer decides.

@@ -75,9 +75,9 @@ package struct DeliveryClaims: Sendable {
     ) -> ClaimedPush? {
         let (device, notification) = (inbox.devices[place], order.notification)
         guard device.schedule.isFree(at: inbox.now) else { return nil }
-        let shard = leases.shard(app: order.app, token: device.target.token)
-        guard let lease = leases.forClaiming(shard),
-            let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion),
+        guard let lease = leases.forClaiming(device.shard),
+            let offer = DeliveryClaims.offer(
+                notification, terms, platform: device.target.platform, appVersion: device.appVersion),
             takePlace(Lane(app: order.app, provider: device.target.provider))
         else { return nil }
         let badge = inbox.state.badge(badgePushes.policy)
@@ -96,7 +96,7 @@ package struct DeliveryClaims: Sendable {
         let message = PushMessage(
             id: delivery.id, kind: .alert(offer.alert), app: order.app, userID: order.userID, device: device.target,
             badge: badge, sentAt: inbox.now)
-        return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: 1)
+        return ClaimedPush(message, schedule, shard: device.shard, delivery: delivery, attempt: 1)
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
@@ -107,8 +107,7 @@ package struct DeliveryClaims: Sendable {
         _ device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, maySend: Bool,
         in transaction: StoreTransaction
     ) throws -> ClaimedPush? {
-        let shard = leases.shard(app: device.app, token: device.target.token)
-        guard let lease = leases.forClaiming(shard) else { return nil }
+        guard let lease = leases.forClaiming(device.shard) else { return nil }
         var schedule = device.schedule
         var isOvertaken = false
         let next = try nextAlert(of: device, &terms, &budget, isOvertaken: &isOvertaken, in: transaction)
@@ -120,7 +119,7 @@ package struct DeliveryClaims: Sendable {
             schedule.take(under: lease, sending: delivery.notificationID)
             try transaction.deviceTokens.store(schedule)
             let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
-            return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: delivery.attempts + 1)
+            return ClaimedPush(message, schedule, shard: device.shard, delivery: delivery, attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
         if isOvertaken {
@@ -143,7 +142,7 @@ package struct DeliveryClaims: Sendable {
             schedule.take(under: lease, sending: nil)
             try transaction.deviceTokens.store(schedule)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
-            return ClaimedPush(message, schedule, shard: shard, delivery: nil, attempt: schedule.badgeAttempts)
+            return ClaimedPush(message, schedule, shard: device.shard, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, in: transaction)
         return nil
@@ -198,7 +197,7 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// A notification as a device is to show it.
-    private struct Offer {
+    struct Offer {
         let alert: PushAlert
         /// Set if something was left out because the app is too old for it.
         let reason: DeliveryReason?
@@ -217,7 +216,7 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// The notification as an app of a version is to show it; nil when the push is kept from it.
-    private func offer(
+    static func offer(
         _ notification: Notification, _ terms: PushTerms, platform: DevicePlatform, appVersion: String?
     ) -> Offer? {
         let category = terms.category
@@ -237,6 +236,7 @@ package struct DeliveryClaims: Sendable {
         let (delivery, notification, id) = (due.delivery, due.notification, device.schedule.id)
         let isExpired = notification?.push.expiresAt.map { $0 <= transaction.now } ?? false
         let isRead = notification.map { $0.readAt != nil } ?? true
+        if delivery.isEdit { return try offerEdit(due, to: device, &terms, isExpired: isExpired, in: transaction) }
         guard let notification, !isExpired, !(isRead && delivery.attempts == 0) else {
             try transaction.deliveries.settle(
                 notification: delivery.notificationID, device: id, delivery.attempts == 0 ? .superseded : .failed,
@@ -244,11 +244,35 @@ package struct DeliveryClaims: Sendable {
             return nil
         }
         let terms = terms.of(notification, rules[device.app])
-        let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
+        let offer = DeliveryClaims.offer(
+            notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         if offer == nil {
             try transaction.deliveries.withhold(notification: notification.id, device: id, .appVersion)
         }
         return offer
+    }
+}
+
+extension DeliveryClaims {
+    /// The alert that takes the place of the one that the device has. Nil when it needn't: the notification was read, is gone or has
+    /// expired, the edit is too old, the app is too old for its link, or a newer alert with its collapse key has the place. Then the
+    /// delivery is settled as it was.
+    private func offerEdit(
+        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, isExpired: Bool, in transaction: StoreTransaction
+    ) throws -> Offer? {
+        if let notification = due.notification, notification.readAt == nil, !isExpired,
+            let editedAt = notification.editedAt,
+            transaction.now.milliseconds - editedAt.milliseconds < Limits.editMilliseconds,
+            try !transaction.notifications.isCollapsed(notification, inbox: due.delivery.inbox),
+            let offer = DeliveryClaims.offer(
+                notification, terms.of(notification, rules[device.app]), platform: device.target.platform,
+                appVersion: device.appVersion)
+        {
+            return Offer(alert: offer.alert.replacing(), reason: .edited)
+        }
+        try transaction.deliveries.settle(
+            notification: due.delivery.notificationID, device: device.schedule.id, .accepted, answer: nil)
+        return nil
     }
 }
 
@@ -270,7 +294,7 @@ extension PushAlert {
             category: notification.content.category, deepLink: hasLink ? notification.content.deepLink : nil,
             data: notification.content.data,
             sound: notification.push.sound, collapseKey: notification.push.collapseKey,
-            threadID: notification.push.threadID, expiresAt: notification.push.expiresAt,
-            interruptionLevel: category?.interruptionLevel, channelID: category?.androidChannelID)
+            threadID: notification.push.threadID, expiresAt: notification.push.expiresAt, payload: notification.content.payload,
+            defaults: category?.fields ?? PayloadFields(), isReadBySwipe: category?.dismiss == .read)
     }
 }

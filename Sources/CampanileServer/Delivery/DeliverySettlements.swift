@@ -83,11 +83,15 @@ struct DeliverySettlements: Sendable {
         let registeredAt = device?.schedule.lastRegisteredAt ?? now
         // Times of registrations are compared with each other, not with the push's: the clock may have been set back.
         let isRegisteredAnew = registeredAt != push.registeredAt
+        let isEdit = push.delivery?.isEdit ?? false
         let circumstances = OutcomePolicy.Circumstances(
-            attempts: push.attempt, lastRegisteredAt: registeredAt, isRegisteredAnew: isRegisteredAnew, isSpared: isSpared,
-            now: now, jitter: random())
+            // The first alert's attempts aren't the edit's, which ends by its age.
+            attempts: isEdit ? Limits.attemptsOfEdit : push.attempt, lastRegisteredAt: registeredAt,
+            isRegisteredAnew: isRegisteredAnew,
+            isReplaced: device.map { $0.token != push.message.device.token } ?? false, isSpared: isSpared, now: now,
+            jitter: random())
         let decision = policy.decide(answered.answer.outcome, circumstances)
-        let busyUntil = policy.busyUntil(answered.answer.outcome, circumstances)
+        let busyUntil = circumstances.isReplaced ? nil : policy.busyUntil(answered.answer.outcome, circumstances)
         let change = change(of: push.delivery, decision, isBusy: busyUntil != nil, owner: device?.schedule.inbox, now: now)
         var settlement = Settlement(delivery: change)
         // The device may have been deleted meanwhile: then nothing is owed.
@@ -120,6 +124,9 @@ struct DeliverySettlements: Sendable {
         of delivery: Delivery?, _ decision: OutcomePolicy.Decision, isBusy: Bool, owner: InboxID?, now: Timestamp
     ) -> DeliveryChange {
         switch decision {
+        // Whatever became of an edit, the device has the alert.
+        case .settle(.rejected) where delivery?.isEdit == true, .settle(.failed) where delivery?.isEdit == true:
+            return .settle(.accepted)
         case .settle(let state): return .settle(state)
         case .retry(let dueAt, let isCounted) where owner == delivery?.inbox:
             // Due since it was created, it keeps its place before those that were created after it.
@@ -166,8 +173,10 @@ struct DeliverySettlements: Sendable {
         now: Timestamp
     ) {
         let isAlertDue = alertDueAt.map { $0 <= now } ?? false
-        // What is due may be left of another user's, which doesn't go.
-        if !isAlertDue || device.isLeft {
+        // A due alert may be left of another user's, and doesn't go. Or it is the refused one itself, which an edit made due again.
+        var isRefused = false
+        if case .settle(let state) = decision { isRefused = state != .accepted }
+        if !isAlertDue || device.isLeft || isRefused {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
             badgePushes.owe(&schedule, device.inbox.badge(badgePushes.policy), notBefore: notBefore, now: now)
@@ -180,6 +189,11 @@ struct DeliverySettlements: Sendable {
         let answer = answered.answer
         if answer.outcome == .accepted, answered.push.attempt == 1, answer.status == 200, answer.reason == nil { return nil }
         return String(decoding: json(answer, at: answered.at).text, as: UTF8.self)
+    }
+
+    /// The answer to most pushes, which isn't written out while it is the only one.
+    static func usualAnswer(at: Timestamp) -> JSONValue {
+        json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)
     }
 
     static func json(_ answer: PushAnswer, at: Timestamp) -> JSONValue {

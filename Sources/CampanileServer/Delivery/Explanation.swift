@@ -31,7 +31,7 @@ package struct Explanation: Sendable {
     static func answers(_ delivery: DeliveryReport) -> JSONValue {
         if let text = delivery.answers, let answers = try? JSONValue(parsing: Array(text.utf8)) { return answers }
         guard delivery.state == .accepted, let at = delivery.settledAt else { return .array([]) }
-        return .array([DeliverySettlements.json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)])
+        return .array([DeliverySettlements.usualAnswer(at: at)])
     }
 
     // MARK: For people
@@ -39,7 +39,7 @@ package struct Explanation: Sendable {
     /// One line for each thing to know.
     package var lines: [String] {
         if let reason { return [Explanation.sentence(reason)] }
-        return deliveries.flatMap(lines) + conditions.map { $0.condition.sentence($0.lane) }
+        return deliveries.flatMap(Explanation.lines(of:)) + conditions.map { $0.condition.sentence($0.lane) }
     }
 
     private static func sentence(_ reason: NothingOwed) -> String {
@@ -55,11 +55,12 @@ package struct Explanation: Sendable {
         switch reason {
         case .appVersion: "because the app is too old for the screen of its deep link"
         case .withoutLink: "without its deep link, because the app is too old for the screen"
+        case .edited: "sent again because its notification was changed"
         case .restored: "because the database was restored from a backup that was made while it was owed"
         }
     }
 
-    private func lines(_ delivery: DeliveryReport) -> [String] {
+    static func lines(of delivery: DeliveryReport) -> [String] {
         let token = delivery.token.map(DeviceToken.hint) ?? "a device that left"
         let provider = delivery.provider.map { ", \($0)" } ?? ""
         let times = delivery.attempts == 1 ? "1 attempt" : "\(delivery.attempts) attempts"

@@ -19,6 +19,8 @@ struct OutcomePolicy: Sendable {
         let lastRegisteredAt: Timestamp
         /// True if the app said so again while the push was under way.
         let isRegisteredAnew: Bool
+        /// True if the device has another identifier by now: of that the answer says nothing, unless the push was accepted.
+        var isReplaced = false
         /// True if so many tokens of the app die that none is believed to be dead.
         let isSpared: Bool
         let now: Timestamp
@@ -39,6 +41,9 @@ struct OutcomePolicy: Sendable {
     private static let ladderMinutes: [Int64] = [1, 2, 4, 8, 16, 32]
 
     func decide(_ outcome: PushOutcome, _ circumstances: Circumstances) -> Decision {
+        if circumstances.isReplaced, outcome.isAboutIdentifier {
+            return again(in: Limits.unprocessedMilliseconds, circumstances, isCounted: false)
+        }
         switch outcome {
         case .accepted, .acceptedElsewhere: return .settle(.accepted)
         case .rejected: return .settle(.rejected)
@@ -92,5 +97,15 @@ struct OutcomePolicy: Sendable {
         let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000 / unsafe.delayDivisor
         let delay = max(step + Int64(circumstances.jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
         return Timestamp(milliseconds: circumstances.now.milliseconds + delay)
+    }
+}
+
+extension PushOutcome {
+    /// True for a refusal that another identifier of the same installation may not get.
+    fileprivate var isAboutIdentifier: Bool {
+        switch self {
+        case .rejected, .tokenGone, .tokenForeign, .deviceBusy: true
+        case .accepted, .acceptedElsewhere, .unprocessed, .unanswered, .unavailable, .misconfigured: false
+        }
     }
 }

@@ -15,9 +15,6 @@ package protocol PushLeases: Sendable {
     /// True where waiting pushes follow this process' clock alone.
     var followOneClock: Bool { get }
 
-    /// The share of all device tokens that one belongs to.
-    func shard(app: String, token: String) -> Int16
-
     /// The lease for a push that is claimed now; nil when the device's pushes are another's.
     func forClaiming(_ shard: Int16) -> Int64?
 
@@ -44,7 +41,6 @@ package struct AloneLease: PushLeases {
     package var node: UUIDv7? { nil }
     package var areFirst: Bool { true }
     package var followOneClock: Bool { true }
-    package func shard(app: String, token: String) -> Int16 { 0 }
     package func forClaiming(_ shard: Int16) -> Int64? { lease }
     package func claimable() -> [Int16]? { nil }
     package func sendingEnds(_ shard: Int16, lease: Int64) -> Int64 { .max }

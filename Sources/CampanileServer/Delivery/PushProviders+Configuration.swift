@@ -54,3 +54,12 @@ extension Configuration {
         }
     }
 }
+
+extension PayloadOptions {
+    init(_ configuration: Configuration) {
+        self.init(
+            contentAvailable: configuration.badge.contentAvailable,
+            topics: configuration.apps.compactMapValues { $0.apns?.topic },
+            mutableContent: Set(configuration.apps.filter(\.value.mutableContent).keys))
+    }
+}

@@ -35,7 +35,6 @@ package final class ShardLeases: PushLeases {
     package var areFirst: Bool { forClaiming(0) != nil }
     /// The others' clocks go on when this one is set back.
     package var followOneClock: Bool { false }
-    package func shard(app: String, token: String) -> Int16 { TokenShard.of(app: app, token: token) }
 
     package func forClaiming(_ shard: Int16) -> Int64? {
         guard !needsNewLeases else { return nil }

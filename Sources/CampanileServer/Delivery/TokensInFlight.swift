@@ -1,7 +1,7 @@
 import CampanileCore
 import Push
 
-/// The device tokens to which this process has a push in flight.
+/// The device tokens to which this process has a push in flight. Firebase's token and the installation's ID with which it begins are one.
 ///
 /// In the database a device has one push in flight at most. But a token that is deleted and registered again is another device there,
 /// while the push to the first is still on its way, and might arrive after a newer one.
@@ -12,7 +12,8 @@ struct TokensInFlight: Sendable {
 
         init(_ push: ClaimedPush) {
             app = push.message.app
-            token = push.message.device.token
+            let device = push.message.device
+            token = device.provider == .fcm ? String(device.token.prefix { $0 != ":" }) : device.token
         }
     }
 

@@ -22,8 +22,8 @@ struct DeviceRegistry: Sendable {
     ) throws -> (device: DeviceToken, isNew: Bool)? {
         var device = device.registered(at: transaction.now)
         let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID)
-        guard let known = try transaction.deviceTokens.find(app: user.app, token: device.token)
-        else {
+        let installation = try transaction.deviceTokens.installation(app: user.app, device)
+        guard let known = installation.first else {
             _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox.id)
             try dropStalest(inbox: inbox.id, in: transaction)
             return (device, true)
@@ -31,11 +31,27 @@ struct DeviceRegistry: Sendable {
         let (id, moves) = (known.schedule.id, known.schedule.inbox != inbox.id)
         if moves, try !transaction.settleDeparted(id, from: inbox.id) { return nil }
         device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.schedule.lastRegisteredAt))
+        try identify(installation, as: device, user.app, in: transaction)
         try transaction.deviceTokens.update(id, device, inbox: inbox.id)
         if moves { try move(known, to: inbox, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
         return (device, false)
+    }
+
+    /// Leaves one row of an installation, under a registration's identifier: what was owed to it stays owed.
+    /// - Parameter installation: its rows, of which the first stays.
+    private func identify(
+        _ installation: [Device], as device: DeviceToken, _ app: String, in transaction: StoreTransaction
+    ) throws {
+        for other in installation.dropFirst() {
+            // Many rows may go in one transaction.
+            try transaction.removeDevice(other.schedule.id, hasLeft: true, limit: Limits.goneAlertsPerAnswer)
+        }
+        guard let stays = installation.first, (stays.target.token, stays.target.kind) != (device.token, device.kind) else {
+            return
+        }
+        try transaction.deviceTokens.setIdentifier(of: stays, to: device, app: app)
     }
 
     /// A time that no earlier registration of the device has: see `DeliverySettlements`. Times grow, but after a clock that was
@@ -76,8 +92,9 @@ struct DeviceRegistry: Sendable {
         _ device: DeviceToken, environment: DeviceEnvironment?, _ user: User, in transaction: StoreTransaction
     ) throws -> ImportOutcome? {
         let reading = transaction.reading
-        let known = try reading.deviceTokens.find(app: user.app, token: device.token)
-        if let outcome = try stays(device, known?.schedule.lastRegisteredAt, app: user.app, in: reading) { return outcome }
+        let installation = try transaction.deviceTokens.installation(app: user.app, device)
+        let known = installation.first
+        if let outcome = try stays(device, known, app: user.app, in: reading) { return outcome }
         let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID)
         // The stalest of too many would leave again at once.
         guard try known?.schedule.inbox == inbox.id || reading.deviceTokens.hasRoom(for: device, inbox: inbox.id)
@@ -89,6 +106,7 @@ struct DeviceRegistry: Sendable {
         }
         let (id, moves) = (known.schedule.id, known.schedule.inbox != inbox.id)
         if moves, try !transaction.settleDeparted(id, from: inbox.id) { return nil }
+        try identify(installation, as: device, user.app, in: transaction)
         try transaction.deviceTokens.renew(id, device, environment: environment, inbox: inbox.id)
         if moves { try move(known, to: inbox, isTold: false, in: transaction) }
         // Its owed pushes may now be due in another lane.
@@ -97,11 +115,15 @@ struct DeviceRegistry: Sendable {
     }
 
     /// Returns what becomes of an import's registration that isn't newer than what is known; nil when it is newer.
-    /// - Parameter known: when the device was registered last; nil: it isn't there.
+    /// - Parameter known: the installation's row; nil: it isn't there. Under another identifier since, the import's has left.
     func stays(
-        _ device: DeviceToken, _ known: Timestamp?, app: String, in reading: StoreReading
+        _ device: DeviceToken, _ known: Device?, app: String, in reading: StoreReading
     ) throws -> ImportOutcome? {
-        if let known { return known >= device.lastRegisteredAt ? .known : nil }
+        if let known {
+            let isSame = known.target.token == device.token
+            if known.schedule.lastRegisteredAt >= device.lastRegisteredAt { return isSame ? .known : .left }
+            if isSame { return nil }
+        }
         let leftAt = try reading.leftTokens.leftAt(app: app, token: device.token)
         return leftAt.map { $0 >= device.lastRegisteredAt } == true ? .left : nil
     }

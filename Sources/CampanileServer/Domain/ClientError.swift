@@ -1,3 +1,5 @@
+import CampanileCore
+
 /// The catalogue of what a client can be told is wrong: a stable code, and a sentence. `API/ProblemDetails.swift` makes an answer of
 /// it. Whatever isn't in here reaches the client as one opaque 500.
 package struct ClientError: Error, Sendable {
@@ -11,6 +13,7 @@ package struct ClientError: Error, Sendable {
         case idempotencyConflict = "idempotency_conflict"
         case idempotencyMismatch = "idempotency_mismatch"
         case idempotencyKeyRequired = "idempotency_key_required"
+        case externalIDTaken = "external_id_taken"
         case bodyTooLarge = "body_too_large"
         case uriTooLong = "uri_too_long"
         case unsupportedMediaType = "unsupported_media_type"
@@ -37,6 +40,8 @@ package struct ClientError: Error, Sendable {
     package let detail: String?
     package let errors: [FieldError]
     package let remedy: Remedy?
+    /// The notification that has the external id, for `externalIDTaken`; nil when it isn't known.
+    private(set) var notificationID: UUIDv7?
 
     init(_ code: Code, detail: String? = nil, errors: [FieldError] = [], remedy: Remedy? = nil) {
         self.code = code
@@ -46,6 +51,19 @@ package struct ClientError: Error, Sendable {
     }
 
     static let notFound = ClientError(.notFound)
+
+    /// - Parameters:
+    ///   - holder: the notification that has it; nil for one that an earlier program imported.
+    ///   - isPartly: true if some users of the call have theirs.
+    static func externalIDTaken(by holder: UUIDv7?, isPartly: Bool = false) -> ClientError {
+        let outcome =
+            isPartly
+            ? "by another call while this one was under way. The users before have their notification, and the call can't go on."
+            : "before. Nothing was created."
+        var error = ClientError(.externalIDTaken, detail: "A notification of a user was created with this external_id \(outcome)")
+        error.notificationID = holder
+        return error
+    }
 
     static func invalid(_ errors: [FieldError]) -> ClientError {
         ClientError(.invalid, detail: errors.map(\.message).joined(separator: " "), errors: errors)

@@ -11,6 +11,8 @@ enum DeliveryReason: String, CaseIterable, Sendable {
     case appVersion = "app_version"
     /// It went without its deep link, for the same cause.
     case withoutLink = "without_link"
+    /// It was sent, and is sent again because a producer changed the notification.
+    case edited
     /// It was owed when the backup was made from which the database was restored.
     case restored
 }
@@ -33,6 +35,8 @@ struct Delivery: Sendable {
     let trace: TraceParent?
     /// The time at which its notification was created; nil when that was deleted meanwhile.
     let createdAt: Timestamp?
+    /// True if the device has the alert, and is to have it again because a producer changed the notification.
+    var isEdit = false
 }
 
 /// A delivery that a transaction adds.

@@ -63,8 +63,20 @@ extension DeviceToken {
     /// The token as the log and the commands show it.
     static func hint(_ token: String) -> String { "…" + (tail(of: token) ?? "") }
 
-    /// The end of a token: it names a device, so people get no more of it, and nothing of a short one.
-    static func tail(of token: String) -> String? { token.utf8.count >= 24 ? String(token.suffix(6)) : nil }
+    /// The end of a token: it names a device, so people get no more of it, and nothing of one that is shorter than Firebase's
+    /// installation IDs.
+    static func tail(of token: String) -> String? { token.utf8.count >= 22 ? String(token.suffix(6)) : nil }
+}
+
+extension DeviceToken {
+    /// The first and the last identifier of the other kind that the installation may stand under, in the order of bytes: a registration
+    /// token of Firebase's begins with the installation's ID and a colon.
+    var othersOfInstallation: (first: String, last: String, kind: DeviceTokenKind) {
+        // Beyond every character of a token.
+        guard kind == .token else { return (token + ":", token + ":\u{7F}", .token) }
+        let installation = String(token.prefix { $0 != ":" })
+        return (installation, installation, .fid)
+    }
 }
 
 /// A device of an inbox.
@@ -74,6 +86,8 @@ struct Device: Sendable {
     let appVersion: String?
     /// The time at which it last registered or named itself, to the day.
     var seenAt: Timestamp
+    /// The share of all devices that it belongs to (`TokenShard`); 0 in a file.
+    var shard: Int16 = 0
 
     /// Returns whether it is to be noted that the device named itself.
     func isUnseen(at now: Timestamp) -> Bool { now.milliseconds - seenAt.milliseconds >= Limits.seenMilliseconds }
@@ -91,6 +105,7 @@ extension [Device] {
 /// A device that something is due to, with all that a push to it needs.
 struct DueDevice: Sendable {
     let schedule: DeviceSchedule
+    let shard: Int16
     /// The oldest alert that is due.
     let alert: DueAlert?
     let app: String
@@ -109,4 +124,6 @@ struct AnsweredDevice: Sendable {
     let nextDueAt: Timestamp?
     /// True if something may be left of what was owed to it when it left an inbox.
     let isLeft: Bool
+    /// The identifier that the device has now.
+    let token: String
 }

@@ -37,11 +37,21 @@ struct LaneCondition: Sendable, Equatable {
 
     /// A sentence for `/readyz`, the log and `campanile doctor`.
     func sentence(_ lane: Lane) -> String {
-        let name = lane.provider == .apns ? "APNs" : "FCM"
+        let name = lane.provider.name
         let reason = reason.hasSuffix(".") ? String(reason.dropLast()) : reason
         return switch kind {
         case .outage: "\(name) doesn't take the pushes of the app \(lane.app) at the moment: \(reason)."
         case .parked: "\(name) refuses the pushes of the app \(lane.app); they wait until the cause is fixed: \(reason)."
+        }
+    }
+}
+
+extension DeviceProvider {
+    /// As an operator reads it.
+    var name: String {
+        switch self {
+        case .apns: "APNs"
+        case .fcm: "FCM"
         }
     }
 }

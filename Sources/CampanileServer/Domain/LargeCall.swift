@@ -13,6 +13,8 @@ struct IdempotencyKey: Hashable, Sendable {
 package struct Recipient: Hashable, Sendable {
     package let userID: String
     package let id: UUIDv7
+    /// The user's badge after it; nil: unknown, because a program of before made it.
+    package var badge: Badge?
 }
 
 /// A call for many users that an older program began. What it wrote down is done, whatever becomes of the producer's key and of the

@@ -14,6 +14,8 @@ package enum Limits {
     static let soundBytes = 64
     static let collapseKeyBytes = 64
     static let threadIDBytes = 64
+    /// Seconds of a push's `ttl`: FCM takes no more (Firebase, "FCM HTTP v1 API", Android's `ttl`).
+    static let lifetimeSeconds: Int64 = 2_419_200
     static let idempotencyKeyBytes = 255
     static let appNameBytes = 64
     static let cookieNameBytes = 64
@@ -27,6 +29,8 @@ package enum Limits {
     static let iosTokenHexDigits = 1...400
     /// Percent-encoded it has to fit the URI of `DELETE /device_tokens/{token}`.
     static let androidTokenBytes = 1...1_024
+    /// Firebase's are 22 long today.
+    static let installationIDBytes = 1...64
     static let appVersionBytes = 64
     static let localeBytes = 64
     /// Bridge components that `GET /client` lists.
@@ -38,6 +42,20 @@ package enum Limits {
     static let createdPerPart = 600
     static let recipientCost = 4
 
+    /// How long the push of an edit is tried.
+    static let editMilliseconds: Int64 = 24 * 3_600_000
+    /// By so many attempts the wait for the next attempt at it is reckoned.
+    static let attemptsOfEdit: Int64 = 2
+    /// Entries that one call by an external id withdraws.
+    static let withdrawnPerCall = 100
+    /// Ids that one call reconciles.
+    static let reconciledIDs = 100
+
+    /// Dry runs that the server makes at once.
+    static let dryRuns = 4
+    /// Dry runs that wait for those.
+    static let waitingDryRuns = 100
+
     // The list
     static let pageSize = 50
     static let pageSizeRange = 1...100
@@ -45,7 +63,7 @@ package enum Limits {
     static let searchedRows = 1_000
     /// Notifications that one transaction of marking all read looks at; more take several, and others write in between.
     static let markedPerTransaction = 1_000
-    /// Larger `data` goes into another table, so that 50 rows without it stay on few pages of the database.
+    /// A larger `data` or `payload` goes into another table, so that 50 rows without it stay on few pages of the database.
     static let dataInRowBytes = 256
 
     /// The time by which a restored database goes on ahead of the clock with ids, versions and sequences: more than any clock is
@@ -293,6 +311,10 @@ package enum Limits {
     static let searchedDeliveries = 2_000
     /// Dead tokens of the last hour that are shown, of each app.
     static let shownDeadTokens = 20
+    /// How long Apple and Google keep a test push of `campanile doctor` for a device that is off.
+    static let testPushMilliseconds: Int64 = 300_000
+    /// The newest notifications of which `campanile doctor --report` tells the pushes.
+    static let reportedNotifications = 10
 
     // The metrics
     /// Lanes that have numbers of their own; those beyond that the configuration doesn't name share them, or have none of the last

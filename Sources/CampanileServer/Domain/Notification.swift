@@ -5,8 +5,14 @@ struct Notification: Sendable {
     let id: UUIDv7
     let createdAt: Timestamp
     var readAt: Timestamp?
-    let content: NotificationContent
+    var content: NotificationContent
     let push: PushRequestOptions
+    /// The producer's own name for it.
+    var externalID: String?
+    /// The key that created it; nil for one of `campanile notify`, of an import, or of a program before schema 21.
+    var producer: APIKeyID?
+    /// The time at which a producer changed it last.
+    var editedAt: Timestamp?
 }
 
 /// The part of a notification that the inbox shows.
@@ -17,13 +23,16 @@ package struct NotificationContent: Sendable {
     package let deepLink: String?
     /// A JSON object as text.
     package let data: String?
+    /// The further fields of its pushes, a JSON object as text (`PayloadFields`). The inbox shows `subtitle` and `image_url` of them.
+    package let payload: String?
 
-    package init(title: String, body: String, category: String?, deepLink: String?, data: String?) {
+    package init(title: String, body: String, category: String?, deepLink: String?, data: String?, payload: String? = nil) {
         self.title = title
         self.body = body
         self.category = category
         self.deepLink = deepLink
         self.data = data
+        self.payload = payload
     }
 }
 
@@ -34,13 +43,18 @@ package struct PushRequestOptions: Sendable {
     package let collapseKey: String?
     package let threadID: String?
     package let expiresAt: Timestamp?
+    /// Seconds from the creation to `expiresAt`, until that is known; it isn't kept.
+    package let lifetimeSeconds: Int64?
 
-    package init(push: Bool, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?) {
+    package init(
+        push: Bool, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?, lifetimeSeconds: Int64? = nil
+    ) {
         self.push = push
         self.sound = sound
         self.collapseKey = collapseKey
         self.threadID = threadID
         self.expiresAt = expiresAt
+        self.lifetimeSeconds = lifetimeSeconds
     }
 
     package static let standard = PushRequestOptions(
@@ -48,6 +62,14 @@ package struct PushRequestOptions: Sendable {
 }
 
 extension PushRequestOptions {
+    /// The options of a notification that is created now.
+    func begun(at now: Timestamp) -> PushRequestOptions {
+        guard let lifetimeSeconds else { return self }
+        return PushRequestOptions(
+            push: push, sound: sound, collapseKey: collapseKey, threadID: threadID,
+            expiresAt: Timestamp(milliseconds: now.milliseconds + 1_000 * lifetimeSeconds))
+    }
+
     /// Returns whether an alert is owed to the devices at all.
     func isOwed(at now: Timestamp) -> Bool {
         guard push else { return false }
@@ -76,6 +98,10 @@ package struct NewNotification: Sendable {
     package let isForMany: Bool
     /// The producer's trace, if it named one.
     package var trace: TraceParent?
+    /// The producer's own name for it, which each of the users may have once.
+    package var externalID: String?
+    /// The key that creates it; nil for one of a command.
+    package var producer: APIKeyID?
     /// True if it takes more than one transaction, and so a key.
     var isLarge: Bool { userIDs.count > Limits.recipientsPerPart }
 

@@ -59,17 +59,29 @@ package struct NotificationRules: Sendable {
 package struct NotificationCategory: Sendable, Equatable {
     /// The sound of a push: `default` or the name of a file in the app.
     package var sound: String?
-    /// The interruption level of its alerts on iOS.
-    package var interruptionLevel: InterruptionLevel?
-    /// The channel of its alerts on Android, in the place of the one that is named like the category.
-    package var androidChannelID: String?
+    /// Seconds from a notification's creation until which its pushes may go.
+    package var lifetimeSeconds: Int64?
+    /// The meaning of a swipe that dismisses one of its alerts.
+    package var dismiss: Dismissal
+    /// The fields of its pushes' payload, such as the interruption level on iOS and the channel on Android.
+    package var fields: PayloadFields
 
     package init(
-        sound: String? = nil, interruptionLevel: InterruptionLevel? = nil, androidChannelID: String? = nil
+        sound: String? = nil, lifetimeSeconds: Int64? = nil, dismiss: Dismissal = .nothing,
+        fields: PayloadFields = PayloadFields()
     ) {
         self.sound = sound
-        self.interruptionLevel = interruptionLevel
-        self.androidChannelID = androidChannelID
+        self.lifetimeSeconds = lifetimeSeconds
+        self.dismiss = dismiss
+        self.fields = fields
+    }
+
+    /// The meaning of a swipe.
+    package enum Dismissal: String, CaseIterable, Sendable {
+        /// None: the notification stays unread.
+        case nothing
+        /// The user has read the notification: the app tells the server so.
+        case read
     }
 }
 

@@ -13,8 +13,8 @@ struct DeviceImport: Sendable, RecordImport {
     }
 
     func outcome(of entry: ImportedDevice, in reading: StoreReading) throws -> ImportOutcome {
-        let known = try reading.deviceTokens.find(app: app, token: entry.device.token)
-        if let outcome = try registry.stays(entry.device, known?.schedule.lastRegisteredAt, app: app, in: reading) {
+        let known = try reading.deviceTokens.installation(app: app, entry.device).first
+        if let outcome = try registry.stays(entry.device, known, app: app, in: reading) {
             return outcome
         }
         guard let known else { return .made }

@@ -19,8 +19,7 @@ struct ImportedNotification: Sendable {
     init(_ members: [JSONValue.Member], number: Int, rules: NotificationRules, now: Timestamp, random: UInt64) throws {
         // It isn't pushed, so it needn't fit a push.
         var object = JSONObject(members + [.init("push", .bool(false))])
-        let externalID = object.required(
-            object.string("external_id", minBytes: 1, maxBytes: Limits.externalIDBytes), "external_id")
+        let externalID = object.required(object.externalID(), "external_id")
         let createdAt = object.required(object.time("created_at", notAfter: now), "created_at")
         let readAt = object.time("read_at", notAfter: now)
         let new = try NewNotification(from: object, rules: rules)
@@ -29,14 +28,14 @@ struct ImportedNotification: Sendable {
         self.externalID = externalID
         notification = Notification(
             id: .imported(createdAt, number: number, random: random), createdAt: createdAt, readAt: readAt, content: new.content,
-            push: new.push)
+            push: new.push, externalID: externalID)
     }
 }
 
 /// A device of another system, held to the rules of `POST /device_tokens`.
 struct ImportedDevice: Sendable {
     static let columns: Set<String> = [
-        "user_id", "token", "platform", "provider", "environment", "app_version", "locale", "last_registered_at",
+        "user_id", "token", "kind", "platform", "provider", "environment", "app_version", "locale", "last_registered_at",
     ]
     static let required = ["user_id", "token", "platform", "last_registered_at"]
 

@@ -18,7 +18,8 @@ struct NotificationImport: Sendable, RecordImport {
     }
 
     func outcome(of entry: ImportedNotification, in reading: StoreReading) throws -> ImportOutcome {
-        try reading.importedEntries.has(app: app, externalID: entry.externalID) ? .known : .made
+        let isKnown = try reading.importedEntries.has(app: app, externalID: entry.externalID)
+        return try isKnown || reading.externalIDs.isTaken(entry.externalID, app: app) ? .known : .made
     }
 
     /// The inboxes that a transaction changes, each as it was and as it becomes: written once, at its end.
@@ -35,10 +36,14 @@ struct NotificationImport: Sendable, RecordImport {
     }
 
     func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: StoreTransaction) throws -> ImportOutcome? {
-        guard try transaction.importedEntries.note(app: app, externalID: entry.externalID) else { return .known }
+        guard try !transaction.externalIDs.isTaken(entry.externalID, app: app),
+            try transaction.importedEntries.note(app: app, externalID: entry.externalID)
+        else { return .known }
         let key = ExactText(entry.userID)
         let made = try batch.inboxes[key]?.found ?? transaction.inboxes.making(app: app, userID: entry.userID)
         let notification = entry.notification
+        guard try transaction.externalIDs.take(entry.externalID, for: notification.id, app: app, inbox: made.id)
+        else { return .known }
         try transaction.notifications.insert(notification, inbox: made.id)
         if let readAt = notification.readAt {
             try transaction.notifications.setRead(readAt, notification.id, inbox: made.id)

@@ -119,6 +119,16 @@ struct Inboxes: Sendable {
         }
     }
 
+    // MARK: Reconciling
+
+    /// Looks which of the notifications that a device shows are handled: read, deleted, withdrawn or not there.
+    func handled(_ ids: [String], _ user: User, in reading: StoreReading) throws -> [String] {
+        guard let inbox = try user.inbox(in: reading) else { return ids }
+        let known = ids.map { UUIDv7($0) }
+        let unread = try reading.notifications.unread(among: known.compactMap(\.self), inbox: inbox)
+        return zip(ids, known).filter { $1.map { !unread.contains($0) } ?? true }.map(\.0)
+    }
+
     /// Notifications of an inbox that have had their time: the oldest, up to one.
     struct Expiry: Sendable {
         let inbox: InboxID

@@ -35,10 +35,11 @@ package struct Publisher: Sendable {
     struct Created: Sendable {
         let userID: String
         let notification: Notification
+        /// The user's badge after it.
+        let badge: Badge
         /// The devices of the user, all of which had to be looked at.
         let devices: Int
-        var id: UUIDv7 { notification.id }
-        var recipient: Recipient { Recipient(userID: userID, id: id) }
+        var recipient: Recipient { Recipient(userID: userID, id: notification.id, badge: badge) }
     }
 
     // MARK: - Calls
@@ -64,8 +65,9 @@ package struct Publisher: Sendable {
     ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
         guard let key else {
             let answer = try await database.write(hints: hints(new.userIDs, app)) {
+                try requireFreeExternalID(of: new, new.userIDs[...], app: app, in: $0)
                 let created = try create(new, for: new.userIDs[...], app: app, in: $0)
-                return makeAnswer(to: new, created, ids: created.map(\.id))
+                return makeAnswer(to: new, created)
             }
             return (answer, false)
         }
@@ -145,17 +147,20 @@ package struct Publisher: Sendable {
                 guard kept.fingerprint == key.fingerprint else { throw ClientError(.idempotencyMismatch) }
                 if let answer = kept.answer { return .ended(answer, isReplay: true) }
             }
-            var made = kept?.made ?? []
+            let made = kept?.made ?? []
             guard known == nil || known == made.count else { throw ClientError(.idempotencyConflict) }
             let next = new.userIDs.dropFirst(made.count).prefix(Limits.recipientsPerPart)
+            // The first part looks for all. Another call may take it meanwhile.
+            try requireFreeExternalID(
+                of: new, made.isEmpty ? new.userIDs[...] : next, isPartly: !made.isEmpty, app: app, in: transaction)
             let created = try create(
                 new, for: next, atMost: new.isLarge ? Limits.createdPerPart : .max, app: app, in: transaction)
-            made += created.map(\.id)
-            guard made.count >= new.userIDs.count else {
-                try transaction.idempotencyKeys.note(made, of: key)
-                return .begun(made: made.count)
+            let all = made + created.map(\.recipient.made)
+            guard all.count >= new.userIDs.count else {
+                try transaction.idempotencyKeys.note(all, of: key)
+                return .begun(made: all.count)
             }
-            let answer = makeAnswer(to: new, created, ids: made)
+            let answer = makeAnswer(to: new, created, after: made)
             try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
             return .ended(answer, isReplay: false)
         }
@@ -165,9 +170,13 @@ package struct Publisher: Sendable {
         users.map { .user(app: app, userID: $0) }
     }
 
-    private func makeAnswer(to new: NewNotification, _ created: [Created], ids: [UUIDv7]) -> IdempotentAnswer {
-        if !new.isForMany, let one = created.first { return IdempotentAnswer(one.notification) }
-        return IdempotentAnswer(zip(new.userIDs, ids).map { Recipient(userID: $0, id: $1) })
+    /// - Parameter made: of the users before.
+    private func makeAnswer(
+        to new: NewNotification, _ created: [Created], after made: [KeptCall.Made] = []
+    ) -> IdempotentAnswer {
+        if !new.isForMany, let one = created.first { return IdempotentAnswer(one.notification, one.badge) }
+        let before = zip(new.userIDs, made).map { Recipient(userID: $0, id: $1.id, badge: $1.badge) }
+        return IdempotentAnswer(before + created.map(\.recipient))
     }
 
     // MARK: - Calls of older programs
@@ -183,11 +192,29 @@ package struct Publisher: Sendable {
                 let rest = call.new.userIDs.dropFirst(call.made.count)
                 let created = try create(call.new, for: rest, app: call.app, in: transaction)
                 if let key = call.key {
-                    let answer = makeAnswer(to: call.new, created, ids: call.made + created.map(\.id))
+                    let answer = makeAnswer(to: call.new, created, after: call.made.map { KeptCall.Made(id: $0, badge: nil) })
                     try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
                 }
                 try transaction.largeCalls.delete(call.id)
             }
+        }
+    }
+
+    // MARK: - External ids
+
+    /// Looks whether any of these users has or had a notification with the external id, before the first is created.
+    /// - Parameter isPartly: true if other users of the call have theirs already.
+    /// - Throws: `ClientError` 409 when one has.
+    private func requireFreeExternalID(
+        of new: NewNotification, _ users: ArraySlice<String>, isPartly: Bool = false, app: String,
+        in transaction: StoreTransaction
+    ) throws {
+        guard let externalID = new.externalID else { return }
+        if let holder = try transaction.externalIDs.find(externalID, app: app, users: Array(users)) {
+            throw ClientError.externalIDTaken(by: holder, isPartly: isPartly)
+        }
+        if !isPartly, try transaction.importedEntries.has(app: app, externalID: externalID) {
+            throw ClientError.externalIDTaken(by: nil)
         }
     }
 
@@ -222,7 +249,7 @@ package struct Publisher: Sendable {
     /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
     /// second ahead, so that not every transaction writes.
     private func reserve(_ created: [Created], in transaction: StoreTransaction) throws {
-        let newest = created.map(\.id.milliseconds).max() ?? 0
+        let newest = created.map(\.notification.id.milliseconds).max() ?? 0
         guard newest > reserved.until.load(ordering: .relaxed) else { return }
         var bound = try transaction.programState.idsReservedUntil()
         if newest > bound {
@@ -246,10 +273,11 @@ package struct Publisher: Sendable {
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: inbox.state.newestID)
         let notification = Notification(
-            id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push)
+            id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push.begun(at: transaction.now),
+            externalID: new.externalID, producer: new.producer)
         inbox.apply(.created(id), badgePushes.policy) { $0.created(id) }
         var claimed: [ClaimedPush] = []
-        if new.push.isOwed(at: transaction.now) {
+        if notification.push.isOwed(at: transaction.now) {
             let order = AlertOrder(notification: notification, app: app, userID: userID, trace: new.trace)
             // A push that is claimed here spares the delivery worker a transaction, and its device the wait for one. A creation
             // for many users claims none: its pushes take their turn.
@@ -262,8 +290,17 @@ package struct Publisher: Sendable {
             inbox.owesNothing(id, new.push.push ? .expired : .pushFalse)
         }
         try transaction.notifications.insert(notification, inbox: inbox.id)
+        if let externalID = new.externalID {
+            try transaction.externalIDs.insert(externalID, of: id, app: app, inbox: inbox.id)
+        }
         try badgePushes.save(inbox, in: transaction)
         for push in claimed { atOnce?.pushes.send(push, after: transaction) }
-        return Created(userID: userID, notification: notification, devices: inbox.devices.count)
+        return Created(
+            userID: userID, notification: notification, badge: inbox.state.badge(badgePushes.policy),
+            devices: inbox.devices.count)
     }
+}
+
+extension Recipient {
+    fileprivate var made: KeptCall.Made { KeptCall.Made(id: id, badge: badge) }
 }

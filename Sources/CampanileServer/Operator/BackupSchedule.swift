@@ -1,8 +1,9 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 import Logging
 import SQLEngine
 import Synchronization
+import SystemSupport
 
 /// Makes a backup of the server's database when one is due, and keeps the newest. The folder's files are its memory, so a
 /// restart makes none before its time.
@@ -79,7 +80,7 @@ struct BackupSchedule: Sendable {
     /// The times of the folder's backups, the oldest first.
     private static func times(in folder: String) throws -> [Timestamp] {
         guard Store.exists(folder) else { return [] }
-        return try FileManager.default.contentsOfDirectory(atPath: folder).compactMap(DatabaseBackup.time(ofName:)).sorted()
+        return try File.names(in: folder).compactMap(DatabaseBackup.time(ofName:)).sorted()
     }
 
     private func removeOld(in folder: String, now: Timestamp) {
@@ -99,8 +100,8 @@ struct BackupSchedule: Sendable {
 
     /// Removes what a crash left: an unfinished copy, or a secret whose database never came.
     private func removeAbandoned(in folder: String) {
-        for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
-            guard let end = name.range(of: ".partial-") ?? name.range(of: LocalSecret.suffix),
+        for name in (try? File.names(in: folder)) ?? [] {
+            guard let end = name.firstRange(of: ".partial-") ?? name.firstRange(of: LocalSecret.suffix),
                 DatabaseBackup.time(ofName: String(name[..<end.lowerBound])) != nil,
                 name[end] != LocalSecret.suffix || !Store.isTaken("\(folder)/\(name[..<end.lowerBound])"),
                 let changed = try? FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")[.modificationDate] as? Date,

@@ -1,5 +1,5 @@
 package import CampanileCore
-import Foundation
+import FoundationEssentials
 import SQLEngine
 
 /// Fills a database from a file of another system's, beside a server or without one.
@@ -70,7 +70,7 @@ package struct DatabaseImport: Sendable {
 
     /// For a copy of what can't be read twice: beside the database's file, where there is room.
     private var folder: String {
-        if DatabaseAddress.isPostgres(configuration.database) { return NSTemporaryDirectory() }
+        if DatabaseAddress.isPostgres(configuration.database) { return FileManager.default.temporaryDirectory.path }
         guard let slash = configuration.database.lastIndex(of: "/") else { return "." }
         return slash == configuration.database.startIndex ? "/" : String(configuration.database[..<slash])
     }

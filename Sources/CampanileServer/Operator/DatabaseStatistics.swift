@@ -28,7 +28,9 @@ package struct DatabaseStatistics: Sendable {
             var lines = [
                 "database   \(path): \(size); schema \(schema)",
                 "inboxes    \(inboxes.count), \(inboxes.unread) with unread notifications: \(inboxes.notifications)",
-                "devices    " + DatabaseStatistics.list(devices.map { "\($0.count) of \(DatabaseStatistics.name($0.lane))" }),
+                "devices    "
+                    + DatabaseStatistics.list(
+                        devices.map { DatabaseStatistics.devices(of: $0.lane, kind: $0.kind, count: $0.count) }),
                 "last hour  " + DatabaseStatistics.list(["\(hour.notifications) created"] + pushes),
                 "waiting    " + DatabaseStatistics.list(waiting),
             ]
@@ -37,6 +39,11 @@ package struct DatabaseStatistics: Sendable {
             }
             return lines
         }
+    }
+
+    /// Names the devices of a lane by the kind of their identifiers, where their provider knows more than one.
+    static func devices(of lane: Lane, kind: DeviceTokenKind, count: Int64) -> String {
+        "\(count) of \(name(lane))" + (kind == .fid ? " by installation ID" : "")
     }
 
     private static func name(_ lane: Lane) -> String { "\(lane.app) \(lane.provider.rawValue)" }

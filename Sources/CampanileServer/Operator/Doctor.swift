@@ -1,11 +1,11 @@
 package import CampanileCore
-import Foundation
+import FoundationEssentials
 package import Logging
 import Push
 import SQLEngine
 
 /// `campanile doctor`: looks at all that pushes depend on, and at the age of the newest backup, and says in sentences what is
-/// wrong. It sends nothing to any device and changes nothing but the schema of an older database.
+/// wrong. Without `--send` and `--user` it sends nothing to any device and changes nothing but the schema of an older database.
 package struct Doctor: Sendable {
     package struct Finding: Sendable {
         package let subject: String
@@ -13,9 +13,9 @@ package struct Doctor: Sendable {
         package let sentence: String
     }
 
-    private let configuration: Configuration
-    private let world: World
-    private let logger: Logger
+    let configuration: Configuration
+    let world: World
+    let logger: Logger
 
     package init(_ configuration: Configuration, world: World, logger: Logger) {
         self.configuration = configuration
@@ -60,6 +60,13 @@ package struct Doctor: Sendable {
             findings.append(
                 Finding(subject: "database", isGood: false, sentence: "\(inbox.inbox) can't be read: \(inbox.reason)."))
         }
+        let devices = try database.survey { try $0.deviceTokens.counts() }.map { count in
+            DatabaseStatistics.devices(of: count.lane, kind: count.kind, count: count.count)
+        }
+        findings.append(
+            Finding(
+                subject: "devices", isGood: true,
+                sentence: devices.isEmpty ? "None is registered." : "Registered: \(devices.joined(separator: ", "))."))
         for (lane, condition) in try database.readBlocking({ try $0.laneConditions.all() }) {
             findings.append(
                 Finding(
@@ -91,7 +98,7 @@ package struct Doctor: Sendable {
             }
             return finding(true, "\(sentence).")
         } catch {
-            return finding(false, "\(folder) can't be read: \(error.localizedDescription)")
+            return finding(false, "\(error)")
         }
     }
 
@@ -127,14 +134,20 @@ package struct Doctor: Sendable {
         return pattern.target(of: name) == nil ? name : name + "\u{1}"
     }
 
-    private func examineProviders(_ tokenStore: any ProviderTokenStore) async -> [Finding] {
-        let options = PayloadOptions(contentAvailable: true, topics: [:])
-        let sandbox = SandboxProvider(capacity: 1, options: options)
+    /// The providers of the configuration's apps.
+    /// - Throws: `OperatorError` when credentials are wrong.
+    func providers(_ tokenStore: any ProviderTokenStore) throws -> PushProviders {
+        let options = PayloadOptions(configuration)
         let providers = PushProviders(
-            sandbox: sandbox, options: options, tokenStore: tokenStore, world: world, logger: logger)
-        do {
-            try providers.apply(configuration)
-        } catch {
+            sandbox: SandboxProvider(capacity: 1, options: options), options: options, tokenStore: tokenStore, world: world,
+            logger: logger)
+        try providers.apply(configuration)
+        return providers
+    }
+
+    private func examineProviders(_ tokenStore: any ProviderTokenStore) async -> [Finding] {
+        let providers: PushProviders
+        do { providers = try self.providers(tokenStore) } catch {
             return [Finding(subject: "push credentials", isGood: false, sentence: "\(error)")]
         }
         var findings: [Finding] = []

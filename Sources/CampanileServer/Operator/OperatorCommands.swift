@@ -1,6 +1,8 @@
 package import CampanileCore
+import CEmbedded
 import Logging
 package import SQLEngine
+import SystemSupport
 
 /// The work of the operator's commands, beside a running server or without one.
 package struct OperatorCommands: Sendable {
@@ -11,6 +13,13 @@ package struct OperatorCommands: Sendable {
         /// The file as it was before, if anything was changed.
         package let backupPath: String?
     }
+
+    /// The version, the commit, and the schemas that the program brings a database to.
+    package static let version = {
+        let revision = String(cString: embedded("revision.txt").text)
+        let (file, cluster) = (Migrations.all.last?.version ?? 0, PostgresMigrations.all.last?.version ?? 0)
+        return "\(ProgramVersion.current) (commit \(revision), schema \(file), on PostgreSQL \(cluster))"
+    }()
 
     /// The shards that device tokens are dealt to on PostgreSQL.
     package static let shards = Limits.shards
@@ -28,7 +37,7 @@ package struct OperatorCommands: Sendable {
     /// - Parameter copying: of the copy that is made before the schema is changed.
     package init(
         _ configuration: Configuration, isMade: Bool = true, world: World,
-        copying: DatabaseCopy.Progress = { _, _ in }
+        copying: @escaping DatabaseCopy.Progress = { _, _ in }
     ) throws {
         if !isMade { try Store.requireExisting(configuration.database) }
         let (database, report) = try Store.openBeside(configuration.database, world: world, copying: copying)
@@ -129,9 +138,28 @@ package struct OperatorCommands: Sendable {
         let fields: [JSONValue.Member] = [
             .init("user_id", .string(user)), .init("title", .string(title)), .init("body", .string(body)),
         ]
+        return try await create(fields, app: app, NotificationRules())
+    }
+
+    /// Creates a notification from the body of a `POST /notifications` for one user, held to the app's own rules.
+    /// - Parameter file: its path; `-` is standard input.
+    package func notify(file: String, app: String, _ configuration: Configuration) async throws -> UUIDv7 {
+        try OperatorCommands.check(app)
+        let json = try File.read(file == "-" ? "/dev/stdin" : file, limit: ConfigurationLimits.fileBytes)
+        let value: JSONValue
+        do throws(JSONSyntaxError) { value = try JSONValue(parsing: json) } catch {
+            throw OperatorError("The file isn't JSON: \(error.description)")
+        }
+        guard case .object(let fields) = value, value["user_ids"] == nil else {
+            throw OperatorError("The file must hold one JSON object, the body of a POST /notifications with user_id.")
+        }
+        return try await create(fields, app: app, configuration.notificationRules(of: app))
+    }
+
+    private func create(_ fields: [JSONValue.Member], app: String, _ rules: NotificationRules) async throws -> UUIDv7 {
         let new: NewNotification
         do {
-            new = try NewNotification(from: JSONObject(fields), rules: NotificationRules())
+            new = try NewNotification(from: JSONObject(fields), rules: rules)
         } catch let problem as ClientError {
             throw OperatorError(problem.errors.map(\.message).joined(separator: " "))
         }

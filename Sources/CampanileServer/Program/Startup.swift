@@ -286,15 +286,6 @@ extension Configuration {
     }
 }
 
-extension PayloadOptions {
-    fileprivate init(_ configuration: Configuration) {
-        self.init(
-            contentAvailable: configuration.badge.contentAvailable,
-            topics: configuration.apps.compactMapValues { $0.apns?.topic },
-            mutableContent: Set(configuration.apps.filter(\.value.mutableContent).keys))
-    }
-}
-
 extension UserTokenVerifier {
     /// - Throws: an error that says what is wrong with the file.
     fileprivate convenience init(_ jwt: Configuration.JWT) async throws {
@@ -338,7 +329,9 @@ extension Routes {
                 world: world,
                 publisher: parts.publisher,
                 inboxes: inboxes,
-                rules: PerApp(configuration, configuration.notificationRules)),
+                dryRun: DryRun(
+                    database: database, ids: parts.state.ids, badgePushes: badgePushes,
+                    rules: PerApp(configuration, configuration.notificationRules), providers: parts.providers)),
             devices: DeviceTokenResource(
                 world: world, registry: DeviceRegistry(database: database, badgePushes: badgePushes)),
             badge: BadgeResource(database: database, inboxes: inboxes),

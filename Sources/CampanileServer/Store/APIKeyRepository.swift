@@ -13,6 +13,11 @@ struct APIKeyRepository<Access: StoreAccess> {
             """, hash, map: record)
     }
 
+    /// The name that a key has or had; keys are never deleted.
+    func name(_ id: APIKeyID) throws -> String? {
+        try access.connection.first("SELECT name FROM api_keys WHERE id = $1", id) { $0.text(0) }
+    }
+
     func list() throws -> [APIKeyRecord] {
         try access.connection.all("SELECT id, name, app, created_at, revoked_at, kind FROM api_keys ORDER BY id", map: record)
     }

@@ -60,7 +60,7 @@ extension DeliveryState {
 extension DueAlert {
     /// Of `deliveries a`, and `notifications n` if it is still there.
     static let columns: SQLText =
-        "a.notification_id, a.id, a.inbox_id, a.attempts, \(Notification.columns), a.traceparent"
+        "a.notification_id, a.id, a.inbox_id, a.attempts, \(Notification.columns), a.traceparent, a.reason"
 
     /// Reads `columns` from `first` on. Returns nil if the first of them is NULL.
     init?(_ row: borrowing some SQLRow & ~Copyable, from first: Int32) {
@@ -68,7 +68,8 @@ extension DueAlert {
         self.init(
             delivery: Delivery(
                 notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.number(first + 3),
-                trace: row.textOrNil(first + 16).flatMap { TraceParent($0) }, createdAt: row.timeOrNil(first + 4)),
+                trace: row.textOrNil(first + 20).flatMap { TraceParent($0) }, createdAt: row.timeOrNil(first + 4),
+                isEdit: row.textOrNil(first + 21) == DeliveryReason.edited.rawValue),
             notification: row.isNull(first + 4) ? nil : Notification(row, id: id, from: first + 4))
     }
 }

@@ -23,7 +23,7 @@ private let withheldDelivery = ending(
 private let goneInFlight = ending(
     "'gone'",
     """
-    UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
+    UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
     WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
     """)
 private let goneWhileOwed = ending(
@@ -35,6 +35,17 @@ private let goneWhileOwed = ending(
         WHERE device_id = $1 AND due_at IS NOT NULL
             AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
     """)
+
+/// The push in flight was accepted, and the notification was changed meanwhile: `DeliveryRepository.oweEdited`.
+private let isEditedMeanwhile: SQL = "$3 = 'accepted' AND state = 'sending' AND due_at IS NOT NULL"
+/// On SQLite.
+private let settledDelivery: SQLText = """
+    UPDATE deliveries SET state = iif(\(isEditedMeanwhile), 'owed', $3), due_at = iif(\(isEditedMeanwhile), due_at, NULL),
+        settled_at = iif(\(isEditedMeanwhile), NULL, $4), reason = iif(\(isEditedMeanwhile), 'edited', reason),
+        answers = iif($5 IS NULL, answers, iif(answers IS NULL, '[' || $5 || ']', json_insert(
+            iif(json_array_length(answers) >= $6, json_remove(answers, '$[0]'), answers), '$[#]', json($5))))
+    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+    """
 
 /// Ends deliveries that came to nothing, of which PostgreSQL has a table of its own.
 private func ending(_ state: SQL, _ update: SQL) -> SQLText {
@@ -99,11 +110,11 @@ struct DeliveryRepository<Access: StoreAccess> {
         }
     }
 
-    /// When a delivery's notification was created; nil when that was deleted.
+    /// When a delivery's notification was created, or changed if the delivery is owed for that; nil when it was deleted.
     func created(_ key: DeliveryKey) throws -> Timestamp? {
         try access.connection.first(
             """
-            SELECT n.created_at FROM deliveries d JOIN notifications n ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            SELECT CASE WHEN d.reason = 'edited' THEN coalesce(n.edited_at, n.created_at) ELSE n.created_at END FROM deliveries d JOIN notifications n ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
             WHERE d.notification_id = $1 AND d.device_id = $2
             """, key.notification, key.device
         ) { $0.time(0) }
@@ -246,6 +257,39 @@ extension DeliveryRepository where Access == StoreTransaction {
             """, notification, device, reason?.rawValue)
     }
 
+    /// Owes an alert again to a device that has it, because the notification was changed. One that is in flight is owed again once it
+    /// is accepted: until then its row has a time beside the state `sending`.
+    /// - Parameter usualAnswer: the JSON of the answer to most pushes, which isn't written out while it is the only one.
+    /// - Returns: whether the device was sent the alert.
+    func oweEdited(notification: UUIDv7, device: DeviceID, usualAnswer: (Timestamp) -> String) throws -> Bool {
+        _ = try access.unit?.device(device)
+        let connection = try access.writing(owedTo: device)
+        let found = try connection.first(
+            """
+            SELECT state, settled_at, answers IS NULL FROM deliveries WHERE notification_id = $1 AND device_id = $2
+                AND (state = 'accepted' OR state = 'sending' OR (state = 'owed' AND reason = 'edited'))
+            """, notification, device
+        ) { (state: $0.word(0, DeliveryState.self), settledAt: $0.timeOrNil(1), isUnwritten: $0.bool(2)) }
+        guard let found else { return false }
+        switch found.state {
+        case .sending:
+            try connection.queue(
+                "UPDATE deliveries SET due_at = coalesce(due_at, $3) WHERE notification_id = $1 AND device_id = $2", notification,
+                device, access.now)
+        case .accepted:
+            let answers = found.isUnwritten ? found.settledAt.map { "[\(usualAnswer($0))]" } : nil
+            try connection.queue(
+                """
+                UPDATE deliveries SET state = 'owed', reason = 'edited', due_at = $3, settled_at = NULL,
+                    answers = coalesce($4, answers)
+                WHERE notification_id = $1 AND device_id = $2
+                """, notification, device, access.now, answers)
+        // It waits already.
+        default: break
+        }
+        return true
+    }
+
     /// Ends a delivery that doesn't go to this device.
     func withhold(notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason) throws {
         try access.writing(owedTo: device).queue(withheldDelivery, notification, device, reason.rawValue, access.now)
@@ -257,12 +301,7 @@ extension DeliveryRepository where Access == StoreTransaction {
             return try unit.settle(DeliveryKey(notification: notification, device: device), state, answer: answer)
         }
         try access.connection.run(
-            """
-            UPDATE deliveries SET state = $3, due_at = NULL, settled_at = $4,
-                answers = iif($5 IS NULL, answers, iif(answers IS NULL, '[' || $5 || ']', json_insert(
-                    iif(json_array_length(answers) >= $6, json_remove(answers, '$[0]'), answers), '$[#]', json($5))))
-            WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
-            """, notification, device, state.rawValue, access.now, answer, Limits.answersPerDelivery)
+            settledDelivery, notification, device, state.rawValue, access.now, answer, Limits.answersPerDelivery)
     }
 
     /// Puts an attempted delivery back to wait for its next attempt.

@@ -10,7 +10,15 @@ private let stalestOfInbox: SQLText = """
     ORDER BY last_registered_at DESC, id DESC \(SQLText(sqlite: "LIMIT -1", postgres: "")) OFFSET $2
     """
 private let deviceOfID: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.id = $1"
-private let deviceOfToken: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.app = $1 AND d.token = $2"
+/// Its arguments are the app, the identifier, the first and the last of those of the other kind, and that kind.
+private let devicesOfInstallation: SQLText = """
+    SELECT \(Device.columns) FROM device_tokens d WHERE d.id IN (
+        SELECT w.id FROM device_tokens w WHERE w.app = $1 AND w.token = $2
+        UNION SELECT w.id FROM device_tokens w WHERE w.app = $1 AND w.token BETWEEN $3 AND $4 AND w.kind = $5)
+    ORDER BY d.id
+    """
+private let lockedDevicesOfInstallation: SQLText =
+    "\(devicesOfInstallation) \(SQLText(sqlite: "", postgres: "FOR NO KEY UPDATE"))"
 private let devicesOfInbox: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id"
 private let answeredDevice: SQLText = """
     SELECT \(AnsweredDevice.columns) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = $1
@@ -21,9 +29,18 @@ private let storedSchedule: SQLText = "UPDATE device_tokens SET \(DeviceSchedule
 struct DeviceTokenRepository<Access: StoreAccess> {
     let access: Access
 
-    func find(app: String, token: String) throws -> Device? {
-        if let unit = access.unit { return try unit.findDevice(app: app, token: token) }
-        return try access.connection.first(deviceOfToken, app, token) { Device($0) }
+    /// The devices that are a registration's installation, the latest registered first: the one with its identifier, and those with
+    /// an identifier of the other kind. Only an app that changes the kind has more than one.
+    func installation(app: String, _ device: DeviceToken) throws -> [Device] {
+        let others = device.othersOfInstallation
+        let found = try access.connection.all(
+            access.unit == nil ? devicesOfInstallation : lockedDevicesOfInstallation, app, device.token, others.first,
+            others.last, others.kind.rawValue
+        ) { Device($0) }
+        access.unit?.remember(found)
+        return found.sorted {
+            ($0.schedule.lastRegisteredAt, $0.schedule.id.rawValue) > ($1.schedule.lastRegisteredAt, $1.schedule.id.rawValue)
+        }
     }
 
     /// The devices of a range of ids that were not seen since a time.
@@ -61,8 +78,8 @@ struct DeviceTokenRepository<Access: StoreAccess> {
             """, inbox
         ) { row in
             DeviceReport(
-                device: DeviceToken(row), seenAt: row.time(7), toldCount: row.numberOrNil(8), toldAt: row.timeOrNil(9),
-                isInFlight: row.bool(10), dueAt: row.timeOrNil(11))
+                device: DeviceToken(row), seenAt: row.time(8), toldCount: row.numberOrNil(9), toldAt: row.timeOrNil(10),
+                isInFlight: row.bool(11), dueAt: row.timeOrNil(12))
         }
     }
 
@@ -82,11 +99,19 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         return newer ?? 0 < Int64(Limits.devicesPerUser)
     }
 
-    /// How many there are in each lane.
-    func counts() throws -> [(lane: Lane, count: Int64)] {
+    /// How many there are in each lane, by the kind of their identifiers.
+    func counts() throws -> [(lane: Lane, kind: DeviceTokenKind, count: Int64)] {
         try access.connection.all(
-            "SELECT app, provider, count(*) FROM device_tokens GROUP BY app, provider ORDER BY app, provider"
-        ) { (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.number(2)) }
+            """
+            SELECT app, provider, kind, count(*) FROM device_tokens
+            GROUP BY app, provider, kind ORDER BY app, provider, kind DESC
+            """
+        ) { row in
+            (
+                lane: Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)),
+                kind: row.word(2, DeviceTokenKind.self), count: row.number(3)
+            )
+        }
     }
 
     /// Tells whether an app has at least so many devices; looks at no more than that.
@@ -172,14 +197,33 @@ extension DeviceTokenRepository where Access == StoreTransaction {
         case .sqlite(let transaction):
             try transaction.connection.run(
                 """
-                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, app_version, locale,
+                INSERT INTO device_tokens (app, token, kind, inbox_id, platform, provider, environment, app_version, locale,
                     created_at, last_registered_at)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
-                """, app, device.token, inbox, device.platform.rawValue, device.provider.rawValue,
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+                """, app, device.token, device.kind.rawValue, inbox, device.platform.rawValue, device.provider.rawValue,
                 device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt)
             return DeviceID(transaction.connection.lastInsertRowID)
         case .postgres(let unit): return try unit.insert(device, app: app, inbox: inbox)
         }
+    }
+
+    /// Puts a registration's identifier in the place of another of the same installation. The other one counts as left from then on.
+    /// On PostgreSQL the row goes to the identifier's shard, but for one with a push in flight: that is under its shard's lease.
+    func setIdentifier(of device: Device, to registration: DeviceToken, app: String) throws {
+        let id = device.schedule.id
+        if device.target.token != registration.token {
+            try access.leftTokens.insert(id, from: device.schedule.inbox)
+            try access.leftTokens.delete(app: app, token: registration.token)
+        }
+        let (token, kind) = (registration.token, registration.kind.rawValue)
+        guard !access.isFile else {
+            return try access.writing.queue("UPDATE device_tokens SET token = $2, kind = $3 WHERE id = $1", id, token, kind)
+        }
+        try access.writing(id).queue(
+            """
+            UPDATE device_tokens SET token = $2, kind = $3, shard = CASE WHEN lease = 0 THEN $4::smallint ELSE shard END
+            WHERE id = $1
+            """, id, token, kind, Int(TokenShard.of(app: app, token: token)))
     }
 
     func update(_ id: DeviceID, _ device: DeviceToken, inbox: InboxID) throws {
@@ -271,12 +315,12 @@ extension DeviceTokenRepository where Access == StoreTransaction {
 // MARK: - Rows
 
 extension DeviceToken {
-    static let columns: SQL = "token, platform, provider, environment, app_version, locale, last_registered_at"
+    static let columns: SQL = "token, platform, provider, environment, app_version, locale, last_registered_at, kind"
 
     /// Reads a row that begins with `columns`.
     fileprivate init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
-            token: row.text(0), platform: row.word(1, DevicePlatform.self),
+            token: row.text(0), kind: row.word(7, DeviceTokenKind.self), platform: row.word(1, DevicePlatform.self),
             provider: row.word(2, DeviceProvider.self), environment: row.word(3, DeviceEnvironment.self),
             appVersion: row.textOrNil(4), locale: row.textOrNil(5), lastRegisteredAt: row.time(6))
     }
@@ -302,16 +346,20 @@ extension DeviceSchedule {
 
 extension Device {
     /// Of `device_tokens d`.
-    static let columns: SQL = "\(DeviceSchedule.columns), d.token, d.provider, d.environment, d.app_version, \(seenAt)"
+    static let columns: SQLText =
+        "\(DeviceSchedule.columns), d.token, d.provider, d.environment, d.app_version, \(seenAt), d.kind, \(shard)"
+    private static let shard = SQLText(sqlite: "0", postgres: "d.shard")
     private static let seenAt: SQL = "CASE WHEN d.seen_at > d.last_registered_at THEN d.seen_at ELSE d.last_registered_at END"
 
     /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         let schedule = DeviceSchedule(row)
         let target = PushDevice(
-            token: row.text(13), platform: schedule.platform, provider: row.word(14, DeviceProvider.self),
+            token: row.text(13), kind: row.word(18, DeviceTokenKind.self), platform: schedule.platform,
+            provider: row.word(14, DeviceProvider.self),
             environment: row.word(15, DeviceEnvironment.self))
-        self.init(schedule: schedule, target: target, appVersion: row.textOrNil(16), seenAt: row.time(17))
+        self.init(
+            schedule: schedule, target: target, appVersion: row.textOrNil(16), seenAt: row.time(17), shard: Int16(row.number(19)))
     }
 }
 
@@ -320,14 +368,14 @@ extension AnsweredDevice {
     static let columns: SQL = """
         \(DeviceSchedule.columns), \(InboxState.counts.of("i")),
             (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
-            EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id)
+            EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id), d.token
         """
 
     /// Reads a row with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 13), nextDueAt: row.timeOrNil(19),
-            isLeft: row.bool(20))
+            isLeft: row.bool(20), token: row.text(21))
     }
 }
 
@@ -339,7 +387,7 @@ extension DueDevice {
     /// Reads a row with `columns`, of which `device` is the first.
     init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
         self.init(
-            schedule: device.schedule, alert: DueAlert(row, from: 25), app: app, userID: row.text(24), target: device.target,
-            appVersion: device.appVersion, badge: InboxState(counts: row, from: 18).badge(policy))
+            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 27), app: app, userID: row.text(26),
+            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 20).badge(policy))
     }
 }

@@ -5,7 +5,8 @@ private let notificationOfID: SQLText = """
     SELECT \(Notification.columns) FROM notifications n WHERE n.inbox_id = $1 AND n.id = $2
     """
 private let page: SQLText = """
-    SELECT id, created_at, read_at, title, body, category, deep_link, data, \(SQLText(sqlite: "data_aside", postgres: "false"))
+    SELECT id, created_at, read_at, title, body, category, deep_link, data, \(SQLText(sqlite: "data_aside", postgres: "false")),
+        payload, external_id, edited_at
     FROM notifications WHERE inbox_id = $1 AND id < $2
     """
 private let wholePage: SQLText = "\(page) ORDER BY id DESC LIMIT $3"
@@ -14,8 +15,8 @@ private let filteredPage: SQLText = """
     ORDER BY id DESC LIMIT $3
     """
 
-/// The tables `notifications` and, in a SQLite file, `notification_data`, which keeps large `data` beside the rows that are listed.
-/// PostgreSQL does so by itself (TOAST).
+/// The tables `notifications` and, in a SQLite file, `notification_data` and `notification_payloads`, which keep a large `data` or
+/// `payload` beside the rows that are listed. PostgreSQL does so by itself (TOAST).
 struct NotificationRepository<Access: StoreAccess> {
     let access: Access
 
@@ -94,6 +95,37 @@ struct NotificationRepository<Access: StoreAccess> {
         return end
     }
 
+    /// Returns whether a newer notification of the inbox was created with the collapse key of this one: its alert has taken the place of
+    /// this one's. Looks at the newest.
+    func isCollapsed(_ notification: Notification, inbox: InboxID) throws -> Bool {
+        guard let key = notification.push.collapseKey else { return false }
+        return try access.connection(of: inbox).first(
+            """
+            SELECT 1 FROM (SELECT collapse_key, push FROM notifications WHERE inbox_id = $1 AND id > $2 ORDER BY id DESC LIMIT $4) newer
+            WHERE newer.collapse_key = $3 AND newer.push LIMIT 1
+            """, inbox, notification.id, key, Limits.searchedRows
+        ) { _ in true } ?? false
+    }
+
+    /// Finds the ids of a list whose notifications are in the inbox and unread.
+    func unread(among ids: [UUIDv7], inbox: InboxID) throws -> Set<UUIDv7> {
+        switch try access.connection {
+        case .sqlite(let connection):
+            return try Set(
+                ids.filter { id in
+                    try connection.first(
+                        "SELECT read_at IS NULL FROM notifications WHERE inbox_id = $1 AND id = $2", inbox, id
+                    ) { $0.bool(0) } ?? false
+                })
+        case .postgres(let connection):
+            return try Set(
+                connection.all(
+                    "SELECT id FROM notifications WHERE inbox_id = $1 AND id = ANY ($2) AND read_at IS NULL", inbox,
+                    try PostgresArray(ids)
+                ) { $0.id(0) })
+        }
+    }
+
     /// No notification older than this is of the status; nil: none is at all.
     private func oldestMatch(_ status: NotificationFilter.Status, inbox: InboxID) throws -> UUIDv7? {
         guard status == .unread else { return .least }
@@ -112,17 +144,64 @@ extension NotificationRepository where Access == StoreTransaction {
 
     private func insert(_ notification: Notification, _ inbox: InboxID, in connection: Connection) throws {
         let (content, push) = (notification.content, notification.push)
-        let isAside = (content.data?.utf8.count ?? 0) > Limits.dataInRowBytes
+        let row = try storeLarge(content, notification.id, in: connection)
         try connection.run(
             """
             INSERT INTO notifications (inbox_id, id, created_at, title, body, category, deep_link, data, data_aside,
-                push, sound, collapse_key, thread_id, expires_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                push, sound, collapse_key, thread_id, expires_at, payload, external_id, api_key_id)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
             """, inbox, notification.id, notification.createdAt, content.title, content.body, content.category,
-            content.deepLink, isAside ? nil : content.data, isAside, push.push, push.sound, push.collapseKey,
-            push.threadID, push.expiresAt)
-        guard isAside, let data = content.data else { return }
-        try connection.run("INSERT INTO notification_data (notification_id, data) VALUES ($1, $2)", notification.id, data)
+            content.deepLink, row.data, row.isDataAside, push.push, push.sound, push.collapseKey,
+            push.threadID, push.expiresAt, row.payload, notification.externalID, notification.producer)
+    }
+
+    /// Stores what is too large for its row.
+    /// - Returns: what stands in the row.
+    private func storeLarge(
+        _ content: NotificationContent, _ id: UUIDv7, in connection: Connection
+    ) throws -> (data: String?, isDataAside: Bool, payload: String?) {
+        var row = (data: content.data, isDataAside: false, payload: content.payload)
+        if let data = content.data, data.utf8.count > Limits.dataInRowBytes {
+            try connection.run("INSERT INTO notification_data (notification_id, data) VALUES ($1, $2)", id, data)
+            (row.data, row.isDataAside) = (nil, true)
+        }
+        if let payload = content.payload, payload.utf8.count > Limits.dataInRowBytes {
+            try connection.run("INSERT INTO notification_payloads (notification_id, payload) VALUES ($1, $2)", id, payload)
+            row.payload = PayloadFields.shownText(of: payload)
+        }
+        return row
+    }
+
+    /// Stores what a producer changed: the content, and when.
+    func update(_ notification: Notification, inbox: InboxID) throws {
+        try access.lock(inbox)
+        let content = notification.content
+        switch access {
+        case .sqlite(let transaction):
+            try deleteLarge(notification.id)
+            let row = try storeLarge(content, notification.id, in: transaction.connection)
+            try transaction.connection.run(
+                """
+                UPDATE notifications SET title = $3, body = $4, category = $5, deep_link = $6, data = $7, payload = $8,
+                    edited_at = $9, data_aside = $10
+                WHERE inbox_id = $1 AND id = $2
+                """, inbox, notification.id, content.title, content.body, content.category, content.deepLink, row.data,
+                row.payload, notification.editedAt, row.isDataAside)
+        case .postgres(let unit):
+            try content.requireStorable()
+            try unit.writing.queue(
+                """
+                UPDATE notifications SET title = $3, body = $4, category = $5, deep_link = $6, data = $7, payload = $8,
+                    edited_at = $9
+                WHERE inbox_id = $1 AND id = $2
+                """, inbox, notification.id, content.title, content.body, content.category, content.deepLink, content.data,
+                content.payload, notification.editedAt)
+        }
+    }
+
+    private func deleteLarge(_ id: UUIDv7) throws {
+        try access.writing.run("DELETE FROM notification_data WHERE notification_id = $1", id)
+        try access.writing.run("DELETE FROM notification_payloads WHERE notification_id = $1", id)
     }
 
     func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID) throws {
@@ -150,9 +229,7 @@ extension NotificationRepository where Access == StoreTransaction {
 
     func delete(_ id: UUIDv7, inbox: InboxID) throws {
         try access.lock(inbox)
-        if access.isFile {
-            try access.writing.run("DELETE FROM notification_data WHERE notification_id = $1", id)
-        }
+        if access.isFile { try deleteLarge(id) }
         try access.writing.queue("DELETE FROM notifications WHERE inbox_id = $1 AND id = $2", inbox, id)
     }
 
@@ -165,6 +242,11 @@ extension NotificationRepository where Access == StoreTransaction {
                 DELETE FROM notification_data WHERE notification_id IN (
                     SELECT id FROM notifications WHERE inbox_id = $1 AND id <= $2 AND data_aside)
                 """, inbox, last)
+            try access.writing.run(
+                """
+                DELETE FROM notification_payloads WHERE notification_id IN (
+                    SELECT id FROM notifications WHERE inbox_id = $1 AND id <= $2 AND payload IS NOT NULL)
+                """, inbox, last)
         }
         try access.writing.queue("DELETE FROM notifications WHERE inbox_id = $1 AND id <= $2", inbox, last)
     }
@@ -174,11 +256,16 @@ extension Notification {
     /// Of `notifications n`.
     static let columns: SQLText = """
         n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link, \(data),
-        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
+        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, \(payload), n.external_id, n.api_key_id, n.edited_at
         """
     private static let data = SQLText(
         sqlite: "iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data)",
         postgres: "n.data")
+    private static let payload = SQLText(
+        sqlite: """
+            iif(n.payload IS NULL, NULL,
+                coalesce((SELECT p.payload FROM notification_payloads p WHERE p.notification_id = n.id), n.payload))
+            """, postgres: "n.payload")
 
     /// Reads `columns` from `first` on.
     init(_ row: borrowing some SQLRow & ~Copyable, id: UUIDv7, from first: Int32) {
@@ -186,10 +273,12 @@ extension Notification {
             id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),
             content: NotificationContent(
                 title: row.text(first + 2), body: row.text(first + 3), category: row.textOrNil(first + 4),
-                deepLink: row.textOrNil(first + 5), data: row.textOrNil(first + 6)),
+                deepLink: row.textOrNil(first + 5), data: row.textOrNil(first + 6), payload: row.textOrNil(first + 12)),
             push: PushRequestOptions(
                 push: row.bool(first + 7), sound: row.textOrNil(first + 8), collapseKey: row.textOrNil(first + 9),
-                threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)))
+                threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)),
+            externalID: row.textOrNil(first + 13), producer: row.numberOrNil(first + 14).map { APIKeyID($0) },
+            editedAt: row.timeOrNil(first + 15))
     }
 }
 
@@ -203,13 +292,18 @@ struct NotificationRow {
     let category: UnsafeRawBufferPointer?
     let deepLink: UnsafeRawBufferPointer?
     let data: UnsafeRawBufferPointer?
+    let payload: UnsafeRawBufferPointer?
+    let externalID: UnsafeRawBufferPointer?
+    let editedAt: Timestamp?
 }
 
 extension NotificationRow {
-    /// Reads the columns id, created_at, read_at, title, body, category and deep_link.
+    /// Reads the columns id, created_at, read_at, title, body, category, deep_link and, behind two others, payload, external_id and
+    /// edited_at.
     fileprivate init(_ row: borrowing AnyRow, data: UnsafeRawBufferPointer?) {
         self.init(
             id: row.idBytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
-            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: data)
+            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: data, payload: row.bytesOrNil(9),
+            externalID: row.bytesOrNil(10), editedAt: row.timeOrNil(11))
     }
 }

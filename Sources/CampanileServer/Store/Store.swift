@@ -137,7 +137,7 @@ package final class Store: Sendable {
     }
 
     /// As `read`, for callers that may block their thread: command-line programs and tests.
-    func readBlocking<T>(_ body: (StoreReading) throws -> T) throws -> T {
+    func readBlocking<T>(_ body: @escaping (StoreReading) throws -> T) throws -> T {
         try damage.noting {
             switch base {
             case .sqlite(let database): try database.read { try body(.sqlite($0)) }
@@ -147,7 +147,7 @@ package final class Store: Sendable {
     }
 
     /// As `snapshot`, for callers that may block their thread.
-    func snapshotBlocking<T>(_ body: (StoreReading) throws -> T) throws -> T {
+    func snapshotBlocking<T>(_ body: @escaping (StoreReading) throws -> T) throws -> T {
         try damage.noting {
             switch base {
             case .sqlite(let database): try database.snapshot { try body(.sqlite($0)) }

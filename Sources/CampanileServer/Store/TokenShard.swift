@@ -1,9 +1,9 @@
 import Crypto
 
-/// The share of all device tokens that a token belongs to. One node sends the pushes of a share.
+/// The share of all devices that one with a token belongs to. One node sends the pushes of a share.
 ///
-/// PostgreSQL keeps it in `device_tokens.shard`, by which a node finds what is due to its own. Whoever claims a push computes it again: a
-/// row that held another number would be found and refused for ever.
+/// PostgreSQL keeps it in `device_tokens.shard`, by which a node finds and claims what is due to its own. A device whose token becomes
+/// an installation ID goes to the ID's share, but stays while a push is in flight to it.
 enum TokenShard {
     /// The first byte of SHA-256 of app, NUL and token: known to every program, and even over all tokens. Below `Limits.shards`.
     static func of(app: String, token: String) -> Int16 {

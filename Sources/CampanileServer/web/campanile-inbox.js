@@ -30,23 +30,22 @@ function make(name, part, properties, ...children) {
 
 function makeInbox(host) {
 	const entries = new Map();
-	const rows = new Map(); // those in the page
+	const rows = new Map();
 	let token = "";
 	let news = null;
 	let stream, known, end, told, cursor, failed, refused, isLoaded, lang, timer, quiet;
 
-	const button = (name, work) => make("button", `button ${name}`, { name, onclick: () => run(work) });
-	const all = button("all", async () => {
-		const data = { up_to: list.firstChild.ids[0] };
-		await call("POST", "/mark_all_read", data);
-		apply("read_all", data);
-	});
+	// A retry asks for the same.
+	const button = (name, work, on) => make("button", `button ${name}`, { name, onclick: () => run(work, on?.()) });
+	const all = button("all", async (up_to) => {
+		await call("POST", "/mark_all_read", { up_to });
+		apply("read_all", { up_to });
+	}, () => list.firstChild.ids[0]);
 	const more = button("more", () => older(true));
 	const retry = make("button", "button retry", { name: "retry", onclick() {
 		list.focus();
-		say("loading");
 		refused = null;
-		failed ? failed() : refuse();
+		again();
 	} });
 	const list = make("div", "list", { role: "list", tabIndex: -1 });
 	const words = make("slot", "words");
@@ -74,7 +73,7 @@ function makeInbox(host) {
 		const { deep_link, created_at } = entries.get(id);
 		const title = make("a", "title", { dir: "auto", onclick: deep_link && (() => change(id, true).catch(() => {})) });
 		const time = make("time", "time", { dateTime: created_at, dir: "auto" });
-		const mark = button("mark", () => change(id, !entries.get(id).read_at));
+		const mark = button("mark", (read) => change(id, read), () => !entries.get(id).read_at);
 		const remove = button("delete", async () => {
 			node.isMine = true;
 			await call("DELETE", `/${id}`);
@@ -114,16 +113,16 @@ function makeInbox(host) {
 		node.textContent = date.toLocaleDateString(lang, { dateStyle: "medium" });
 	}
 
-	// Blocks out of sight are empty and keep their height.
+	// Blocks out of sight keep their height.
 	function look(seen) {
 		for (const { target, isIntersecting } of seen) {
 			target.isSeen = isIntersecting;
-			// The keyboard would never come to the end.
+			// Else no keyboard reaches the end.
 			if (isIntersecting && target === more && !root.querySelector(":focus-visible")) run(older);
 		}
 		for (const block of list.children) {
 			const { ids, isSeen, style } = block;
-			// A list that isn't shown has no height.
+			// Hidden, it has no height.
 			if (isSeen === !!block.firstChild || block.contains(root.activeElement) || !list.offsetHeight) continue;
 			style.height = isSeen ? "" : `${block.offsetHeight}px`;
 			if (!isSeen) ids.forEach((id) => rows.delete(id));
@@ -133,13 +132,13 @@ function makeInbox(host) {
 
 	const blockOf = (id) => [...list.children].find((one) => one.ids.at(-1) <= id);
 
-	// Newest first: ids grow. True for a new entry.
+	// True for a new one.
 	function put(entry) {
-		const { id } = entry;
-		const isNew = !entries.has(id);
-		if (isNew && cursor && id < list.lastChild?.ids.at(-1)) return;
+		const { id, edited_at } = entry;
+		const old = entries.get(id);
+		if (!old && cursor && id < list.lastChild?.ids.at(-1)) return;
 		entries.set(id, entry);
-		if (!isNew) return draw(id);
+		if (old) return old.edited_at === edited_at ? draw(id) : rows.get(id)?.replaceWith(row(id));
 		const next = blockOf(id) ?? null;
 		let block = next?.ids[0] > id ? next : [next ? next.previousSibling : list.lastChild, next].find((one) => one?.ids.length < 25);
 		if (!block) {
@@ -164,7 +163,7 @@ function makeInbox(host) {
 		node?.remove();
 		if (!block.ids.length) block.remove();
 		if (!list.firstChild) say();
-		// Another page's doing puts nobody on a button.
+		// On a button after a press only.
 		if (next) ((node.isMine && next.querySelector(".delete")) || next).focus();
 	}
 
@@ -184,20 +183,22 @@ function makeInbox(host) {
 		const before = entries.get(id);
 		const changed = await call("PATCH", `/${id}`, { read });
 		if (!changed) drop(id);
-		// What was told meanwhile is this or newer.
+		// What was told may be newer.
 		else if (entries.get(id) === before) put(changed);
 	}
 
-	async function run(work) {
+	async function run(work, on) {
 		failed = null;
 		try {
-			await work();
+			await work(on);
 			if (isLoaded) say();
 		} catch (status) {
-			failed = () => run(work);
+			failed = () => run(work, on);
 			if (status !== 401) say("error");
 		}
 	}
+
+	const again = () => (say("loading"), failed ? failed() : refuse());
 
 	async function ask(query) {
 		const mine = (told = []);
@@ -209,9 +210,9 @@ function makeInbox(host) {
 			page.notifications.forEach(put);
 			cursor = page.next_cursor;
 			isLoaded = true;
-			// The page may be older than that.
+			// The page may be older.
 			told.forEach((one) => apply(...one));
-			// Anew, it tells that it is still in sight.
+			// Anew, it tells again.
 			sight.unobserve(more);
 			sight.observe(more);
 			return page.notifications[0]?.id;
@@ -220,7 +221,7 @@ function makeInbox(host) {
 		}
 	}
 
-	const load = () => run(() => ask(""));
+	const load = () => run(ask, "");
 
 	async function older(isAsked) {
 		if (told) return;
@@ -267,12 +268,12 @@ function makeInbox(host) {
 		const what = name.split(".")[1];
 		if (name === "token") {
 			token = data;
-			failed?.();
+			failed && again();
 		} else if (name === "clear") clear();
 		else if (name === "wait" ? data === 401 : name === "open" && !token) refuse();
 		else if (name === "wait") isLoaded || told || (token ? load() : say("error"));
-		// It resumes, or the same user has a new token.
-		else if (name === "open" && isLoaded && (data || !end)) say();
+		// Resumed, or with a new token.
+		else if (name === "open" && isLoaded && (data || !end)) failed || say();
 		else if (name === "open" || name === "reset") load();
 		else if (what) {
 			told?.push([what, data]);
@@ -300,9 +301,9 @@ function makeInbox(host) {
 		if (stream !== address || !who) clear();
 		stream = address;
 		if (given) hear("token", given);
-		// A token that was taken away ends it for badges too.
+		// Taken away, it ends for badges too.
 		if (before || who) end = listen(stream, { token: who ? given : null, tokenSrc, isBack: isLoaded }, names, hear);
-		if (!who) refuse();
+		who || refuse();
 	};
 }
 

@@ -4,42 +4,34 @@ const settleTimes = [150, 700, 2600]; // ms after a change: pushes go out at onc
 const shownPhones = 200;
 
 /** Applies one recorded push to a phone, as iOS and Android do (docs/simulator.md). */
-function apply(phone, { provider, headers, payload, notification_id }) {
+function apply(phone, push, seen) {
+  const { alert, badge, replaces, app } = seen(push);
   phone.received += 1;
-  let alert, badge, replaces;
-  if (provider === "apns") {
-    ({ alert, badge } = payload.aps ?? {});
-    replaces = headers["apns-collapse-id"];
-    phone.app = headers["apns-topic"] ?? phone.app;
-  } else {
-    const { notification, data, android, apns } = payload.message ?? {};
-    alert = notification;
-    badge = android?.notification?.notification_count ?? apns?.payload?.aps?.badge;
-    replaces = android?.notification?.tag;
-    if (data?.type === "badge") badge = Number(data.count);
-  }
+  phone.app = app ?? phone.app;
   if (badge !== undefined) phone.badge = badge;
   if (badge === 0) phone.notifications = [];
   if (!alert) return;
-  const id = replaces ?? headers["apns-id"] ?? notification_id;
-  phone.notifications = phone.notifications.filter((one) => one.apns_id !== id);
-  phone.notifications.push({ apns_id: id, title: alert.title, body: alert.body });
+  const id = push.headers["apns-id"] ?? push.notification_id;
+  const place = replaces ?? id;
+  phone.notifications = phone.notifications.filter((one) => one.place !== place);
+  // The id is the push's own: what takes another's place is drawn anew.
+  phone.notifications.push({ ...alert, apns_id: id, place });
 }
 
 /** Phones in the shape of the simulator's /devices, from what the sandbox recorded (newest first). */
-function phonesOfSandbox(devices, pushes, app) {
+function phonesOfSandbox(devices, pushes, app, seen) {
   const phones = new Map();
   for (const { token, platform, environment } of devices) {
     phones.set(token, { token, platform, environment, app, online: true, state: "known", badge: 0, notifications: [], waiting: 0, received: 0, older_badges: 0 });
   }
   for (const push of [...pushes].reverse()) {
     const phone = phones.get(push.token);
-    if (phone) apply(phone, push);
+    if (phone) apply(phone, push, seen);
   }
   return [...phones.values()];
 }
 
-export function makeDevices(kit, { call, produce, user, app, simulator, phone, redraw }) {
+export function makeDevices(kit, { call, produce, user, app, simulator, phone, redraw, seen, onDevices = () => {} }) {
   const { attempt, element, find, icon, shortToken, time } = kit;
   let devices = [];
 
@@ -64,6 +56,7 @@ export function makeDevices(kit, { call, produce, user, app, simulator, phone, r
     devices = (await call("GET", "/device_tokens")).device_tokens;
     find("device-list").replaceChildren(...devices.map(row));
     find("no-devices").hidden = devices.length > 0;
+    onDevices();
     await loadPhones();
   }
 
@@ -117,10 +110,10 @@ export function makeDevices(kit, { call, produce, user, app, simulator, phone, r
   }
 
   async function recorded() {
-    if (!produce) return { phones: phonesOfSandbox(devices, [], app), note: "Sign in with an API key to see what was pushed to them." };
+    if (!produce) return { phones: phonesOfSandbox(devices, [], app, seen), note: "Sign in with an API key to see what was pushed to them." };
     try {
       const { pushes } = await produce("GET", `/sandbox/pushes?user_id=${encodeURIComponent(user)}`);
-      return { phones: phonesOfSandbox(devices, pushes, app) };
+      return { phones: phonesOfSandbox(devices, pushes, app, seen) };
     } catch (problem) {
       if (problem.status !== 404) throw problem;
       return { phones: [], note: "This app’s pushes go to Apple and Google, so there is nothing to draw here." };

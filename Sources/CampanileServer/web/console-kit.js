@@ -73,14 +73,14 @@ export class Problem extends Error {
   }
 }
 
-/** Calls of one credential: `call(method, path, {body, headers})` gives the answer's JSON, or throws a Problem. */
+/** Calls of one credential: `call(method, path, {body, headers, signal})` gives the answer's JSON, or throws a Problem. */
 export function caller(credential, onRefused = () => {}) {
-  return async (method, path, { body, headers = {} } = {}) => {
+  return async (method, path, { body, headers = {}, signal } = {}) => {
     const sent = { authorization: `Bearer ${credential}`, ...headers };
     if (body !== undefined) sent["content-type"] = "application/json";
     let answer;
     try {
-      answer = await fetch(path, { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store" });
+      answer = await fetch(path, { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", signal });
     } catch {
       throw new Problem(0, { title: "The server can’t be reached", detail: "It may be restarting. Try again in a moment." });
     }
@@ -113,7 +113,7 @@ export function showFieldErrors(form, errors) {
     control.setAttribute("aria-invalid", "true");
     const folded = control.closest("details");
     if (folded) folded.open = true;
-    first ??= control;
+    if (!first || first.compareDocumentPosition(control) & Node.DOCUMENT_POSITION_PRECEDING) first = control; // the uppermost
   }
   first?.focus();
   return rest;

@@ -11,7 +11,7 @@ export const reasons = {
 
 const states = {
   owed: "waits for its turn", sending: "is on its way", accepted: "the provider took it",
-  superseded: "read, deleted or expired before it was sent", withheld: "the app is too old for its deep link",
+  superseded: "read, deleted, withdrawn or expired before it was sent", withheld: "the app is too old for its deep link",
   gone: "the device has left",
   rejected: "the provider refused it for good", failed: "every attempt failed",
 };
@@ -20,10 +20,14 @@ const states = {
 export function fate({ state, reason }) {
   if (reason === "restored") return "it was owed when the backup was made from which the database was restored";
   const words = states[state] ?? "";
+  if (reason === "edited") return `${words}; sent again, silently, as it was edited`;
   return reason === "without_link" ? `${words}, without its deep link: the app is too old for it` : words;
 }
 
-export function makeSending(kit, { call, user, onSent }) {
+const texts = ["title", "subtitle", "body", "image_url", "category", "deep_link", "interruption_level", "priority", "buttons"];
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+export function makeSending(kit, { call, user, preview, onSent }) {
   const { Problem, attempt, drawNews, element, find, follow, icon, shortToken, showFieldErrors, time } = kit;
   const form = find("compose");
   find("no-key").hidden = Boolean(call);
@@ -43,50 +47,80 @@ export function makeSending(kit, { call, user, onSent }) {
     return pending.key;
   }
 
+  /** What the form says: the request, with the mistakes that are known without the server, and what stands in its other fields. */
   function composed() {
     const fields = form.elements;
     const errors = [];
+    const read = (name, words) => {
+      if (!fields[name].value.trim()) return undefined;
+      try {
+        return JSON.parse(fields[name].value);
+      } catch {
+        errors.push({ field: name, message: words });
+        return undefined;
+      }
+    };
     const users = fields.to.value.split(",").map((text) => text.trim()).filter(Boolean);
     if (users.length === 0) errors.push({ field: "to", message: "Name a user, or several with commas between them." });
     if (!fields.title.value.trim()) errors.push({ field: "title", message: "A title is needed." });
     const body = users.length === 1 ? { user_id: users[0] } : { user_ids: users };
-    for (const name of ["title", "body", "category", "deep_link"]) {
+    for (const name of texts) {
       if (fields[name].value) body[name] = fields[name].value;
     }
-    if (fields.data.value.trim()) {
-      try {
-        body.data = JSON.parse(fields.data.value);
-      } catch {
-        errors.push({ field: "data", message: "This isn’t JSON." });
-      }
-    }
+    const ttl = fields.ttl.value.trim();
+    if (ttl) body.ttl = /^\d+$/.test(ttl) ? Number(ttl) : ttl;
+    const data = read("data", "The data isn’t JSON.");
+    if (data !== undefined) body.data = data;
+    if (fields.android_display.value) body.android = { display: fields.android_display.value };
     if (!fields.push.checked) body.push = false;
-    if (errors.length) throw new Problem(422, { title: "The request is invalid", detail: "See the fields.", errors });
-    return body;
+    let other = read("other", "The other fields aren’t JSON.") ?? {};
+    if (!isObject(other)) {
+      errors.push({ field: "other", message: "The other fields must be a JSON object, such as {\"relevance_score\": 0.5}." });
+      other = {};
+    }
+    errors.push(...add(other, body));
+    return { body, users, errors, other };
   }
 
-  /** The server's names of fields are this form's, but for the recipients and what lies deeper. */
-  function placed(errors) {
+  /** Adds the other fields to the request; gives a mistake for each that is in the form already. Both may speak of Android. */
+  function add(other, body) {
+    const twice = [];
+    for (const [name, value] of Object.entries(other)) {
+      const isMore = name === "android" && isObject(value) && body.android && !Object.hasOwn(value, "display");
+      if (isMore) body.android = { ...body.android, ...value };
+      else if (name === "user_id" || name === "user_ids") twice.push("The recipients have a field of their own: To.");
+      else if (!Object.hasOwn(body, name)) body[name] = value;
+      else twice.push(`${name === "android" ? "android.display" : name} is given in a field of its own too.`);
+    }
+    return twice.map((message) => ({ field: "other", message }));
+  }
+
+  /** The server's names of fields are this form's, but for the recipients, the other fields and what lies deeper. */
+  function placed(errors, other) {
     return errors.map(({ field, message }) => {
       const name = field.split(/[.[]/)[0];
-      return { field: name === "user_id" || name === "user_ids" ? "to" : name, message };
+      if (name === "user_id" || name === "user_ids") return { field: "to", message };
+      if (field === "android.display" && !other.android?.display) return { field: "android_display", message };
+      return { field: Object.hasOwn(other, name) ? "other" : name, message };
     });
   }
 
   async function send() {
     find("sent").replaceChildren();
+    const { body, errors, other } = composed();
+    if (errors.length) return showFieldErrors(form, errors);
     try {
-      const body = composed();
       const created = await call("POST", "/notifications", { body, headers: { "idempotency-key": idempotencyKey(body) } });
       pending = { text: "", key: "" };
       showFieldErrors(form, []);
-      for (const name of ["title", "body"]) form.elements[name].value = "";
+      for (const name of ["title", "subtitle", "body", "image_url"]) form.elements[name].value = "";
+      preview.compose(composed());
       form.elements.title.focus();
       drawSent(body, created);
       onSent();
     } catch (problem) {
       if (!problem.errors?.length) throw problem;
-      const rest = showFieldErrors(form, placed(problem.errors));
+      const rest = showFieldErrors(form, placed(problem.errors, other));
       if (rest.length) throw new Problem(problem.status, { title: problem.title, detail: rest.join(" "), request_id: problem.requestID });
     }
   }
@@ -103,6 +137,8 @@ export function makeSending(kit, { call, user, onSent }) {
     event.preventDefault();
     attempt(form.querySelector("[type=submit]"), send);
   });
+
+  form.addEventListener("input", () => preview.compose(composed()));
 
   // --- deliveries
 

@@ -2,8 +2,8 @@
 import { listen } from "./campanile-badge.js"; // by the address from which the list imports it: one copy
 
 const load = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
-const [{ phone, redraw }, kit, { makeInbox }, { fate, makeSending, reasons }, { makeDevices }, { makeOperator }, { makePicture }] =
-  await Promise.all(["phones", "kit", "inbox", "sending", "devices", "operate", "pictures"].map(load));
+const [{ phone, redraw }, kit, { makeInbox }, { fate, makeSending, reasons }, { makePreview, seen }, { makeDevices }, { makeOperator }, { makePicture }] =
+  await Promise.all(["phones", "kit", "inbox", "sending", "preview", "devices", "operate", "pictures"].map(load));
 const { attempt, caller, complain, element, find, redrawTimes, showFieldErrors } = kit;
 
 // In this tab's sessionStorage: who is signed in, and why somebody no longer is.
@@ -102,8 +102,9 @@ function begin(session) {
 
   const call = caller(token, (problem) => leave(problem.message));
   const produce = key ? caller(key, complain) : null;
-  const devices = makeDevices(kit, { call, produce, user, app, simulator, phone, redraw });
-  const sending = makeSending(kit, { call: produce, user, onSent: () => devices.look() });
+  const preview = makePreview(kit, { ask: caller(key), app, phone, redraw });
+  const devices = makeDevices(kit, { call, produce, user, app, simulator, phone, redraw, seen, onDevices: preview.refresh });
+  const sending = makeSending(kit, { call: produce, user, preview, onSent: () => devices.look() });
   const inbox = makeInbox(kit, { call, token, onDeliveries: produce && sending.showDeliveries });
 
   const src = "/notifications/stream";
@@ -114,10 +115,12 @@ function begin(session) {
     if (name === "open" || name === "wait") {
       live.textContent = name === "open" ? "live" : "connecting";
       live.classList.toggle("on", name === "open");
+      if (name === "open") preview.refresh();
     }
     if (!streamed.includes(name)) return;
     inbox.hear(name, data);
     devices.look();
+    preview.refresh();
   });
   load("list"); // joins the stream last, so that what arrives is known here when it draws it
   attempt(null, devices.load);

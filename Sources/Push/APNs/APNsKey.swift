@@ -1,11 +1,7 @@
 package import CampanileCore
 import Crypto
 
-#if canImport(FoundationEssentials)
 import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The key that signs provider tokens, read from its file's content.
 package struct APNsKey: Sendable {

@@ -10,7 +10,7 @@ package enum APNsPayload {
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
         switch message.kind {
         case .alert(let alert): alertRequest(message, alert, options)
-        case .badge: PushRequest(headers: headers(message, options), payload: badgePayload(message, options))
+        case .badge: PushRequest(headers: headers(message, nil, options), payload: badgePayload(message, options))
         }
     }
 
@@ -18,23 +18,23 @@ package enum APNsPayload {
         _ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions
     ) -> PushRequest {
         PayloadLimit.fit(alert) { alert in
-            PushRequest(headers: headers(message, options), payload: alertPayload(message, alert, options))
+            PushRequest(headers: headers(message, alert, options), payload: alertPayload(message, alert, options))
         } size: {
             $0.body.count
         }
     }
 
     /// The header fields beside `authorization`; FCM sends the same to iOS devices.
-    static func headers(_ message: PushMessage, _ options: PayloadOptions) -> [JSONValue.Member] {
+    /// - Parameter alert: nil for a badge push.
+    static func headers(_ message: PushMessage, _ alert: PushAlert?, _ options: PayloadOptions) -> [JSONValue.Member] {
         var headers = commonHeaders(message, options)
-        switch message.kind {
-        case .alert(let alert):
-            headers.append(.init("apns-priority", "10"))
+        if let alert {
+            headers.append(.init("apns-priority", alert.fields.string("priority") == "normal" ? "5" : "10"))
             if let expiresAt = alert.expiresAt {
                 headers.append(.init("apns-expiration", .string(String(max(expiresAt.milliseconds, 0) / 1_000))))
             }
             headers.append(.init("apns-collapse-id", .string(alert.collapseKey ?? alert.notificationID.description)))
-        case .badge:
+        } else {
             let lifetime = message.badge.count == 0 ? clearingLifetimeSeconds : syncLifetimeSeconds
             headers.append(.init("apns-priority", "5"))
             headers.append(.init("apns-expiration", .string(String(message.sentAt.milliseconds / 1_000 + lifetime))))
@@ -44,22 +44,39 @@ package enum APNsPayload {
 
     /// The JSON of an alert; FCM sends the same to iOS devices.
     static func alertPayload(_ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions) -> JSONValue {
-        var aps: [JSONValue.Member] = [
-            .init("alert", .object([.init("title", .string(alert.title)), .init("body", .string(alert.body))]))
-        ]
+        let fields = alert.fields
+        let image = fields.string("image_url")
+        var aps: [JSONValue.Member] = [.init("alert", .object(words(alert, fields)))]
         // An alert never carries 0: iOS would empty the notification centre as it shows the alert.
         if message.badge.count > 0 { aps.append(.init("badge", .integer(message.badge.count))) }
         if let sound = alert.sound { aps.append(.init("sound", .string(sound))) }
         if let threadID = alert.threadID { aps.append(.init("thread-id", .string(threadID))) }
-        if let level = alert.interruptionLevel { aps.append(.init("interruption-level", .string(level.rawValue))) }
-        if options.mutableContent.contains(message.app) { aps.append(.init("mutable-content", 1)) }
+        // iOS tells the app of a swipe only where the alert has a category that asks for it (`customDismissAction`).
+        if alert.isReadBySwipe, fields["buttons"] == nil, let category = alert.category {
+            aps.append(.init("category", .string(category)))
+        }
+        aps += fields.renamed([
+            ("buttons", "category"), ("interruption_level", "interruption-level"), ("relevance_score", "relevance-score"),
+        ])
+        if image != nil || options.mutableContent.contains(message.app) { aps.append(.init("mutable-content", 1)) }
         var payload: [JSONValue.Member] = [.init("aps", .object(aps))]
         if let category = alert.category { payload.append(.init("category", .string(category))) }
         if let deepLink = alert.deepLink { payload.append(.init("deepLink", .string(deepLink))) }
         payload.append(.init("id", .string(alert.notificationID.description)))
         payload.append(.init("badgeVersion", .integer(message.badge.version)))
-        payload += alert.dataMembers
-        return .object(payload)
+        if let image { payload.append(.init("imageURL", .string(image))) }
+        if alert.isReadBySwipe { payload.append(.init("dismiss", "read")) }
+        payload += alert.dataMembers(hasImage: image != nil)
+        return JSONValue.object(payload).merging(fields.members(of: "apns"))
+    }
+
+    private static func words(_ alert: PushAlert, _ fields: PayloadFields) -> [JSONValue.Member] {
+        [.init("title", .string(alert.title))] + fields.renamed([("subtitle", "subtitle")])
+            + [.init("body", .string(alert.body))]
+            + fields.renamed([
+                ("loc.title_key", "title-loc-key"), ("loc.title_args", "title-loc-args"), ("loc.body_key", "loc-key"),
+                ("loc.body_args", "loc-args"),
+            ])
     }
 
     static func badgePayload(_ message: PushMessage, _ options: PayloadOptions) -> JSONValue {

@@ -16,7 +16,7 @@ struct FCMAnswer: Sendable {
     let status: Int
     /// `FcmError.errorCode`; without one `ErrorInfo.reason`, then `error.status`. Nil when the body can't be read.
     let code: String?
-    /// A field violation names the token.
+    /// A field violation names the token or the installation ID.
     let blamesToken: Bool
     let retryAfterMilliseconds: Int64?
 
@@ -33,7 +33,7 @@ struct FCMAnswer: Sendable {
             .compactMap { FCMAnswer.text($0["reason"]) }.first
         code = fcm ?? info ?? FCMAnswer.text(error?["status"])
         blamesToken = details.flatMap { FCMAnswer.array($0["fieldViolations"]) }
-            .contains { FCMAnswer.text($0["field"]) == "message.token" }
+            .contains { ["message.token", "message.fid"].contains(FCMAnswer.text($0["field"])) }
     }
 
     private static func array(_ value: JSONValue?) -> [JSONValue] {

@@ -63,11 +63,14 @@ struct APNsRefusal: Error {
     let reason: String
     /// With 410: when the token was known to be dead, in milliseconds since 1970.
     let timestamp: Int64?
+    /// A sentence of the simulator's, where Apple's reason doesn't tell enough.
+    var explanation: String?
 
-    init(_ reason: APNsReason, timestamp: Int64? = nil) {
+    init(_ reason: APNsReason, timestamp: Int64? = nil, explanation: String? = nil) {
         status = reason.status
         self.reason = reason.rawValue
         self.timestamp = timestamp
+        self.explanation = explanation
     }
 
     init(status: Int, reason: String, timestamp: Int64? = nil) {
@@ -79,6 +82,7 @@ struct APNsRefusal: Error {
     func answer(id: String) -> SimulatedAnswer {
         var body: [JSONValue.Member] = [.init("reason", .string(reason))]
         if let timestamp { body.append(.init("timestamp", .integer(timestamp))) }
+        if let explanation { body.append(.init("explanation", .string(explanation))) }
         var answer = SimulatedAnswer(status: status, json: .object(body))
         answer.fields.append(("apns-id", id))
         return answer

@@ -49,7 +49,8 @@ enum APNsRequestRules {
     /// - Parameters:
     ///   - topics: those that the provider token's key may send to.
     ///   - id: the answer's `apns-id`.
-    ///   - isStrict: whether the push type is required. For iOS Apple only recommends it.
+    ///   - isStrict: whether the push type is required, which Apple only recommends for iOS, and `aps` may hold nothing that
+    ///     iOS ignores.
     static func check(
         _ request: SimulatedRequest, token: String, topics: Set<String>, id: String, isStrict: Bool
     ) throws(APNsRefusal) -> APNsPush {
@@ -69,6 +70,7 @@ enum APNsRequestRules {
         }
         let payload = try payload(request.body)
         try checkType(type, priority: priority, payload: payload)
+        if isStrict { try checkKeys(type, payload: payload) }
         return APNsPush(
             token: token, topic: topic, id: id, priority: priority ?? 10, expiration: expiration, collapseID: collapseID,
             payload: payload)
@@ -134,6 +136,13 @@ enum APNsRequestRules {
             }
         default: break
         }
+    }
+
+    /// APNs has no reason for this either: PayloadEmpty, with the key that is at fault.
+    private static func checkKeys(_ type: String?, payload: JSONValue) throws(APNsRefusal) {
+        let showsAlert = payload["aps"]?["alert"] != nil
+        guard let type, let violation = APNsPayloadRules.violation(payload, type: type, showsAlert: showsAlert) else { return }
+        throw APNsRefusal(.payloadEmpty, explanation: violation.sentence)
     }
 
     // MARK: - Characters

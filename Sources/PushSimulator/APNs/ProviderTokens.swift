@@ -1,6 +1,6 @@
 import CampanileCore
 import Crypto
-import Foundation
+import FoundationEssentials
 
 /// A provider token that was new for its team.
 package struct TokenRenewal: Sendable {

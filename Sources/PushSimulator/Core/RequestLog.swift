@@ -15,6 +15,8 @@ package struct RequestRecord: Sendable {
     /// nil if there was no answer.
     package let status: Int?
     package let reason: String?
+    /// The mistake in it, if the reason doesn't say it.
+    package let explanation: String?
     /// The fault that happened to it.
     package let fault: String?
 
@@ -32,6 +34,7 @@ package struct RequestRecord: Sendable {
             .init("payload", .string(payload)),
             .init("status", status.map { .integer(Int64($0)) } ?? .null),
             .init("reason", reason.map { .string($0) } ?? .null),
+            .init("explanation", explanation.map { .string($0) } ?? .null),
             .init("fault", fault.map { .string($0) } ?? .null),
         ])
     }

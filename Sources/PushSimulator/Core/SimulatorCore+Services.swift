@@ -22,7 +22,7 @@ extension SimulatorCore {
                 service: .apns, token: token, app: push.topic, kind: phonePush.kind, connection: connection.number)
             return deliver(phonePush, subject, environment: environment, in: &state, now: now)
         } catch {
-            return Verdict(answer: error.answer(id: id), reason: error.reason)
+            return Verdict(answer: error.answer(id: id), reason: error.reason, explanation: error.explanation)
         }
     }
 
@@ -116,7 +116,7 @@ extension SimulatorCore {
             )
             return deliver(push, phonePush, subject, in: &state, now: now)
         } catch {
-            return Verdict(answer: error.answer, reason: error.reason)
+            return Verdict(answer: error.answer, reason: error.reason, explanation: error.explanation)
         }
     }
 
@@ -135,11 +135,14 @@ extension SimulatorCore {
         guard fault?.leavesPush ?? true, !push.isForNobody else { return verdict }
         // FCM has no environments: a device's environment concerns only the app.
         let environment = state.phones[push.token]?.environment ?? .production
-        switch state.phones.receive(phonePush, token: push.token, environment: environment, now: now) {
+        switch state.phones.receive(
+            phonePush, token: push.token, as: push.target, environment: environment, now: now)
+        {
         case .unknown, .gone:
             SimulatorCore.refuse(FCMRefusal(.unregistered, "Requested entity was not found."), &verdict)
         case .otherApp: SimulatorCore.refuse(FCMRefusal(.senderIDMismatch, "SenderId mismatch"), &verdict)
-        case .shown, .kept: accept(push.ledgerID ?? phonePush.id, &verdict, in: &state)
+        case .shown, .kept:
+            accept(push.ledgerID(of: state.phones[push.token]) ?? phonePush.id, &verdict, in: &state)
         }
         return verdict
     }

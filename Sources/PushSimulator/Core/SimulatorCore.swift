@@ -24,6 +24,7 @@ final class SimulatorCore: Sendable {
         var answer: SimulatedAnswer
         /// The answer's name in the log; nil for a success.
         var reason: String?
+        var explanation: String?
         /// The fault that the connection must carry out.
         var fault: FaultAction?
         var delayMilliseconds = 0
@@ -131,7 +132,8 @@ final class SimulatorCore: Sendable {
             fields: fields,
             payload: service == .token
                 ? "" : String(decoding: request.body.prefix(RequestLog.payloadBytes), as: UTF8.self),
-            status: isAnswered ? status : nil, reason: isAnswered ? verdict.reason : nil, fault: fault?.name)
+            status: isAnswered ? status : nil, reason: isAnswered ? verdict.reason : nil,
+            explanation: isAnswered ? verdict.explanation : nil, fault: fault?.name)
         state.log.add(record)
         options.requestFile?.add(record)
     }

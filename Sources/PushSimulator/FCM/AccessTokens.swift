@@ -1,7 +1,7 @@
 import CampanileCore
 import Crypto
 import CryptoExtras
-import Foundation
+import FoundationEssentials
 
 /// Google's token endpoint for service accounts (RFC 7523): takes a signed assertion, gives an access token.
 struct AccessTokens {
@@ -131,6 +131,6 @@ private struct FormBody {
     subscript(name: String) -> String? { pairs[name] }
 
     private static func text(_ part: Substring) -> String? {
-        part.replacing("+", with: " ").removingPercentEncoding
+        PercentEncoding.decode(part.replacing("+", with: " "))
     }
 }

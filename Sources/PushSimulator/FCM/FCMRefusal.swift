@@ -59,6 +59,9 @@ struct FCMRefusal: Error {
     /// Its name in the log.
     var reason: String { code ?? name }
 
+    /// The first field that is at fault, and what is wrong with it.
+    var explanation: String? { violations.first.map { "\($0.field): \($0.description)" } }
+
     var answer: SimulatedAnswer {
         var details: [JSONValue] = []
         if let code {

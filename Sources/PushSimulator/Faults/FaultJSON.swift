@@ -1,5 +1,5 @@
 package import CampanileCore
-import Foundation
+import FoundationEssentials
 
 /// Reads the members of one object; an unread key is an error that names it.
 struct StrictObject {

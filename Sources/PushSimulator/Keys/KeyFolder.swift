@@ -1,5 +1,5 @@
 package import CampanileCore
-import Foundation
+import FoundationEssentials
 
 /// A folder with everything that a server needs to push to a simulator, kept between starts: the APNs key, the service
 /// account, the authority, and a configuration that names them. Only the owner can read the keys.
@@ -108,15 +108,11 @@ package struct KeyFolder: Sendable {
     }
 
     private static func write(_ text: String, to path: String, isSecret: Bool) throws {
-        // Sets the permissions before it writes the text.
+        // The empty file has its permissions before the text stands in it.
         guard
             FileManager.default.createFile(
                 atPath: path, contents: nil, attributes: [.posixPermissions: isSecret ? 0o600 : 0o644])
         else { throw OperatorError("no way to write \(path)") }
-        guard let file = FileHandle(forWritingAtPath: path) else {
-            throw OperatorError("no way to write \(path)")
-        }
-        try file.write(contentsOf: Data(text.utf8))
-        try file.close()
+        try Data(text.utf8).write(to: URL(filePath: path))
     }
 }

@@ -1,6 +1,7 @@
 import CampanileCore
 import Crypto
-import Foundation
+import FoundationEssentials
+import Glibc
 import SwiftASN1
 import X509
 

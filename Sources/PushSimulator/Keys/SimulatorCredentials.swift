@@ -1,7 +1,7 @@
 import CampanileCore
 import Crypto
 import CryptoExtras
-import Foundation
+import FoundationEssentials
 
 /// One app's credentials for the simulated services, as from Apple and Google.
 package struct SimulatorCredentials: Sendable {

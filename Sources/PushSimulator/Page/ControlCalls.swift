@@ -1,5 +1,5 @@
 import CampanileCore
-import Foundation
+import FoundationEssentials
 import Synchronization
 
 /// The calls of the plain HTTP port: docs/simulator.md lists them.
@@ -62,7 +62,7 @@ struct ControlCalls: Sendable {
     private func device(_ request: PageRequest, isReading: Bool) throws -> PageAnswer {
         let prefix = "/devices/"
         guard request.path.hasPrefix(prefix),
-            let token = String(request.path.dropFirst(prefix.count)).removingPercentEncoding,
+            let token = PercentEncoding.decode(request.path.dropFirst(prefix.count)),
             !token.isEmpty, !token.contains("/")
         else { return .problem(404, "There is nothing at \(request.path).") }
         if isReading {
@@ -80,6 +80,12 @@ struct ControlCalls: Sendable {
         case gone
     }
 
+    /// A call of Firebase's SDK in the app.
+    private enum AppCall: String, CaseIterable {
+        case registerInstallationID = "register_installation_id"
+        case getToken = "get_token"
+    }
+
     /// Sets the given members, and makes the phone if there is none.
     private func change(_ token: String, _ json: JSONValue) throws -> PageAnswer {
         var object = try StrictObject(json, at: "device")
@@ -89,6 +95,7 @@ struct ControlCalls: Sendable {
         let isOnline = try object.bool("online")
         let life = try object.word("state", DeviceState.self)
         let since = try object.integer("gone_since_ms", in: 0...Int64.max)
+        let call = try object.word("app_calls", AppCall.self)
         try object.finish()
         let phone = core.state.withLock { state in
             let now = core.now(state)
@@ -97,6 +104,11 @@ struct ControlCalls: Sendable {
             switch life {
             case .known?: _ = state.phones.setGone(token, since: nil)
             case .gone?: _ = state.phones.setGone(token, since: since.map { Int64($0) } ?? now)
+            case nil: break
+            }
+            switch call {
+            case .registerInstallationID?: state.phones.registerInstallationID(token)
+            case .getToken?: state.phones.callGetToken(token)
             case nil: break
             }
             return state.phones[token]

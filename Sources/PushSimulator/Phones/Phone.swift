@@ -6,12 +6,13 @@ package struct Phone: Sendable {
     package struct Notification: Sendable {
         package let pushID: String
         package let collapseID: ExactText?
-        package let title: String
-        package let body: String
-        package let category: String?
-        package let deepLink: String?
+        package let alert: PhoneAlert
         /// Milliseconds since 1970.
         package let shownAt: Int64
+
+        package var title: String { alert.title }
+        package var body: String { alert.body }
+        package var deepLink: String? { alert.deepLink }
     }
 
     /// A push that reached the phone.
@@ -23,7 +24,17 @@ package struct Phone: Sendable {
         package let at: Int64
     }
 
+    /// The life of the installation's ID at Firebase.
+    package enum InstallationID: String, Sendable {
+        /// The app's registration token alone is known.
+        case none
+        case registered
+        /// The app, or an SDK in it, called `getToken()` after it had registered the ID.
+        case dead
+    }
+
     package let token: String
+    package internal(set) var installationID = InstallationID.none
     package internal(set) var platform: PhonePlatform
     package internal(set) var environment: SimulatedEnvironment
     /// The bundle id or the Firebase project; nil until its first push.
@@ -79,13 +90,10 @@ package struct Phone: Sendable {
         if history.count > historyLimit { history.removeFirst(history.count - historyLimit) }
     }
 
-    private mutating func show(_ alert: PhonePush.Alert, of push: PhonePush, now: Int64) {
+    private mutating func show(_ alert: PhoneAlert, of push: PhonePush, now: Int64) {
         let replaced = platform == .android ? push.tag : push.collapseID
         if let replaced { notifications.removeAll { $0.collapseID == replaced } }
-        notifications.append(
-            Notification(
-                pushID: push.id, collapseID: replaced, title: alert.title, body: alert.body, category: alert.category,
-                deepLink: alert.deepLink, shownAt: now))
+        notifications.append(Notification(pushID: push.id, collapseID: replaced, alert: alert, shownAt: now))
         if notifications.count > SimulatorLimits.notifications { notifications.removeFirst() }
     }
 
@@ -147,6 +155,7 @@ extension Phone {
     package var json: JSONValue {
         .object([
             .init("token", .string(token)),
+            .init("installation_id", .string(installationID.rawValue)),
             .init("platform", .string(platform.rawValue)),
             .init("environment", .string(environment.rawValue)),
             .init("app", app.map { .string($0) } ?? .null),
@@ -168,15 +177,11 @@ extension Phone {
 
 extension Phone.Notification {
     var json: JSONValue {
-        .object([
-            .init("apns_id", .string(pushID)),
-            .init("collapse_id", collapseID.map { .string($0.text) } ?? .null),
-            .init("title", .string(title)),
-            .init("body", .string(body)),
-            .init("category", category.map { .string($0) } ?? .null),
-            .init("deep_link", deepLink.map { .string($0) } ?? .null),
-            .init("shown_at", .string(Timestamp(milliseconds: shownAt).description)),
-        ])
+        let identity: [JSONValue.Member] = [
+            .init("apns_id", .string(pushID)), .init("collapse_id", collapseID.map { .string($0.text) } ?? .null),
+        ]
+        let time = JSONValue.Member("shown_at", .string(Timestamp(milliseconds: shownAt).description))
+        return .object(identity + alert.json + [time])
     }
 }
 

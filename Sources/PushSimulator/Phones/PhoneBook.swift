@@ -1,7 +1,11 @@
 import CampanileCore
 
-/// All phones, by device token.
+/// All phones, by device token. A registration token of Firebase's begins with the installation's ID and a colon, so both name one
+/// phone.
 struct PhoneBook {
+    /// Which of Firebase's two kinds of identifier a push names.
+    enum Target { case token, installationID }
+
     /// The result of a push.
     enum Reception {
         case shown
@@ -14,6 +18,8 @@ struct PhoneBook {
     }
 
     private(set) var phones: [ExactText: Phone] = [:]
+    /// The last token that was seen of an installation.
+    private var tokens: [ExactText: ExactText] = [:]
     private let knownOnly: Bool
     /// Tokens that changed since the last query; kept while there are watchers.
     private var changed: Set<ExactText> = []
@@ -23,23 +29,43 @@ struct PhoneBook {
 
     init(knownOnly: Bool) { self.knownOnly = knownOnly }
 
-    subscript(token: String) -> Phone? { phones[ExactText(token)] }
+    subscript(identifier: String) -> Phone? { phones[place(of: identifier)] }
+
+    /// Returns the token of the phone that an identifier names; of a phone that isn't there, the identifier.
+    private func place(of identifier: String) -> ExactText {
+        let exact = ExactText(identifier)
+        guard phones[exact] == nil else { return exact }
+        guard let installation = PhoneBook.installation(of: identifier) else { return tokens[exact] ?? exact }
+        return phones[installation].map { $0.installationID != .none } == true ? installation : exact
+    }
+
+    /// Returns the ID at the beginning of a registration token; nil without one.
+    private static func installation(of token: String) -> ExactText? {
+        token.firstIndex(of: ":").map { ExactText(String(token[..<$0])) }
+    }
+
+    private mutating func make(_ identifier: String, _ platform: PhonePlatform, _ environment: SimulatedEnvironment) {
+        phones[ExactText(identifier)] = Phone(token: identifier, platform: platform, environment: environment)
+        if let installation = PhoneBook.installation(of: identifier) { tokens[installation] = ExactText(identifier) }
+    }
 
     /// Takes one push: finds the phone, or makes it, and shows or keeps the push.
     mutating func receive(
-        _ push: PhonePush, token: String, environment: SimulatedEnvironment, now: Int64
+        _ push: PhonePush, token: String, as target: Target = .token, environment: SimulatedEnvironment, now: Int64
     ) -> Reception {
         if self[token] == nil {
             guard !knownOnly else { return .unknown }
             guard phones.count < SimulatorLimits.phones else { return .shown }
-            phones[ExactText(token)] = Phone(token: token, platform: push.platform, environment: environment)
+            make(token, push.platform, environment)
         }
         let historyLimit = historyLimit
         var isOlder = false
         let reception = withPhone(token) { phone -> Reception in
             if push.platform == .ios, phone.environment != environment { return .unknown }
             if let since = phone.goneSince { return .gone(since: since) }
+            if target == .installationID, phone.installationID == .dead { return .gone(since: now) }
             if let app = phone.app, app != push.app { return .otherApp }
+            if target == .installationID { phone.installationID = .registered }
             phone.app = push.app
             phone.platform = push.platform
             guard phone.isOnline else {
@@ -63,8 +89,9 @@ struct PhoneBook {
     /// Changes a phone in place; nil when there is none.
     @discardableResult
     private mutating func withPhone<Value>(_ token: String, _ change: (inout Phone) -> Value) -> Value? {
-        guard let index = phones.index(forKey: ExactText(token)) else { return nil }
-        if isWatched { changed.insert(ExactText(token)) }
+        let place = place(of: token)
+        guard let index = phones.index(forKey: place) else { return nil }
+        if isWatched { changed.insert(place) }
         return change(&phones.values[index])
     }
 
@@ -75,7 +102,7 @@ struct PhoneBook {
         _ token: String, platform: PhonePlatform? = nil, environment: SimulatedEnvironment? = nil, app: String? = nil
     ) {
         if self[token] == nil {
-            phones[ExactText(token)] = Phone(token: token, platform: platform ?? .ios, environment: environment ?? .production)
+            make(token, platform ?? .ios, environment ?? .production)
         }
         withPhone(token) { phone in
             if let platform { phone.platform = platform }
@@ -101,8 +128,21 @@ struct PhoneBook {
         withPhone(token) { $0.goneSince = since } != nil
     }
 
+    /// The app registers its installation's ID.
+    mutating func registerInstallationID(_ identifier: String) {
+        withPhone(identifier) { $0.installationID = .registered }
+    }
+
+    /// The app, or an SDK in it, calls `getToken()`, which fails in an app that has registered its installation's ID, and ends the ID.
+    mutating func callGetToken(_ identifier: String) {
+        withPhone(identifier) { phone in
+            if phone.installationID == .registered { phone.installationID = .dead }
+        }
+    }
+
     mutating func removeAll() {
         phones.removeAll()
+        tokens.removeAll()
         changed.removeAll()
         olderBadges = 0
     }

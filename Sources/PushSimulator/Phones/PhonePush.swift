@@ -19,18 +19,11 @@ package enum PushKind: String, Sendable, CaseIterable {
 
 /// A push as a phone understands it, from either service.
 struct PhonePush: Sendable {
-    struct Alert: Sendable {
-        let title: String
-        let body: String
-        let category: String?
-        let deepLink: String?
-    }
-
     let id: String
     let platform: PhonePlatform
     /// The bundle id or the Firebase project.
     let app: String
-    var alert: Alert?
+    var alert: PhoneAlert?
     /// The icon's new number; nil leaves it unchanged.
     var badge: Int64?
     var badgeVersion: Int64?
@@ -83,15 +76,7 @@ extension PhonePush {
     /// The values that iOS takes from a payload. Ignores a value of the wrong type, as iOS does.
     mutating func read(applePayload payload: JSONValue) {
         let aps = payload["aps"]
-        switch aps?["alert"] {
-        case .string(let text)?: alert = Alert(title: "", body: text, payload: payload)
-        case .object(let members)?:
-            let parts = JSONValue.object(members)
-            alert = Alert(
-                title: PhonePush.text(parts["title"]) ?? "", body: PhonePush.text(parts["body"]) ?? "", payload: payload
-            )
-        default: break
-        }
+        alert = PhoneAlert(applePayload: payload)
         if case .integer(let number)? = aps?["badge"], number >= 0 { badge = number }
         // A push without an alert runs no extension.
         isMutable = alert != nil && aps?["mutable-content"] == .integer(1)
@@ -111,13 +96,5 @@ extension PhonePush {
         case .string(let text)?: Int64(text)
         default: nil
         }
-    }
-}
-
-extension PhonePush.Alert {
-    fileprivate init(title: String, body: String, payload: JSONValue) {
-        self.init(
-            title: title, body: body, category: PhonePush.text(payload["category"]),
-            deepLink: PhonePush.text(payload["deepLink"]))
     }
 }

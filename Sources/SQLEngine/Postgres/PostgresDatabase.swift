@@ -94,17 +94,15 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
 
     /// As `read`, for callers that may block their thread: command-line programs and tests. A read that has a thread may take longer
     /// than others: as long as its statements may.
-    package func readBlocking<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
-        try withoutActuallyEscaping(body) { body in
-            let borrowed = Borrowed(body)
-            defer { borrowed.body = nil }
-            let caller = BlockedCaller<Void>()
-            readers.submit(
-                PostgresQuery(within: readers.patience, mayOverrun: true, { try borrowed.run($0) }) { caller.put($0) })
-            try caller.wait()
-            guard let result = borrowed.result else { misuse("a read without a result") }
-            return result
-        }
+    package func readBlocking<T>(_ body: @escaping (PostgresConnection) throws -> T) throws -> T {
+        let borrowed = Borrowed(body)
+        defer { borrowed.body = nil }
+        let caller = BlockedCaller<Void>()
+        readers.submit(
+            PostgresQuery(within: readers.patience, mayOverrun: true, { try borrowed.run($0) }) { caller.put($0) })
+        try caller.wait()
+        guard let result = borrowed.result else { misuse("a read without a result") }
+        return result
     }
 
     /// The closure that a blocked caller lends to a reader's thread, and its result.
@@ -120,7 +118,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
     }
 
     /// As `snapshot`, for callers that may block their thread.
-    package func snapshotBlocking<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
+    package func snapshotBlocking<T>(_ body: @escaping (PostgresConnection) throws -> T) throws -> T {
         try readBlocking { try Self.snapshot($0, body) }
     }
 

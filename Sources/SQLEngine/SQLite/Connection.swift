@@ -333,21 +333,19 @@ extension Connection {
     }
 
     /// Calls `look` now and then while `body` runs a long statement. An error that it throws ends the statement.
-    func watching<T>(_ look: () throws -> Void, _ body: () throws -> T) throws -> T {
-        try withoutActuallyEscaping(look) { look in
-            let watch = Watch(look)
-            sqlite3_progress_handler(
-                handle, Watch.instructions,
-                { context in
-                    guard let context else { return 0 }
-                    return Unmanaged<Watch>.fromOpaque(context).takeUnretainedValue().hasFailed() ? 1 : 0
-                }, Unmanaged.passUnretained(watch).toOpaque())
-            defer { sqlite3_progress_handler(handle, 0, nil, nil) }
-            do {
-                return try withExtendedLifetime(watch, body)
-            } catch {
-                throw watch.error ?? error
-            }
+    func watching<T>(_ look: @escaping () throws -> Void, _ body: () throws -> T) throws -> T {
+        let watch = Watch(look)
+        sqlite3_progress_handler(
+            handle, Watch.instructions,
+            { context in
+                guard let context else { return 0 }
+                return Unmanaged<Watch>.fromOpaque(context).takeUnretainedValue().hasFailed() ? 1 : 0
+            }, Unmanaged.passUnretained(watch).toOpaque())
+        defer { sqlite3_progress_handler(handle, 0, nil, nil) }
+        do {
+            return try withExtendedLifetime(watch, body)
+        } catch {
+            throw watch.error ?? error
         }
     }
 

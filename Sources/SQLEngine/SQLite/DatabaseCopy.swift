@@ -49,7 +49,7 @@ package struct DatabaseCopy: Sendable {
     /// - Parameter check: whether the source is still the expected one; called after it was opened and read.
     /// - Throws: `SQLError`: `cantOpen` when `target` exists, `corrupt` when the copy isn't sound, …; an error of
     ///   `progress` or `check`. Then nothing is left of the copy.
-    package func make(check: () throws -> Void = {}, progress: Progress = { _, _ in }) throws {
+    package func make(check: () throws -> Void = {}, progress: @escaping Progress = { _, _ in }) throws {
         guard !Files.exists(target) else { throw SQLError(code: .cantOpen, message: "\(target) is there already") }
         removeDraft()
         try Files.createPrivate(draft)
@@ -101,7 +101,7 @@ package struct DatabaseCopy: Sendable {
     }
 
     /// Makes the copy one file without a log, and reads all of it if it is to be verified.
-    private func closeDraft(_ progress: Progress) throws {
+    private func closeDraft(_ progress: @escaping Progress) throws {
         let connection = try Connection(path: draft, access: .migrate, options: DatabaseOptions())
         defer { connection.close() }
         guard try connection.first("PRAGMA journal_mode = delete", map: { $0.text(0) }) == "delete" else {

@@ -43,7 +43,7 @@ package struct Migrator: Sendable {
     @discardableResult
     package func migrate(
         path: String, options: DatabaseOptions = .init(), backup: Bool = true,
-        copying: DatabaseCopy.Progress = { _, _ in }
+        copying: @escaping DatabaseCopy.Progress = { _, _ in }
     ) throws -> MigrationReport {
         var options = options
         // Another process's migration may take long.
@@ -105,7 +105,7 @@ extension Migrator {
     }
 
     /// Copies the committed state to a new file beside the database, and returns its name once it is on the disk.
-    private func copy(_ path: String, _ progress: DatabaseCopy.Progress) throws -> String {
+    private func copy(_ path: String, _ progress: @escaping DatabaseCopy.Progress) throws -> String {
         let name = "\(path).before-v\(newest)"
         var target = name
         var attempt = 1

@@ -241,10 +241,10 @@ import Testing
         let provider = RecordingProvider()
         let server = try await RunningServer(provider: provider) {
             $0.deepLinks = Self.new
-            $0.categories = ["NOTICE": .init(interruptionLevel: .passive)]
+            $0.categories = ["NOTICE": .init(fields: PayloadFields([.init("interruption_level", "passive")]))]
             var shop = Configuration.App()
             shop.deepLinks = DeepLinkTree([.init("new")])
-            shop.categories = ["NOTICE": .init(interruptionLevel: .timeSensitive)]
+            shop.categories = ["NOTICE": .init(fields: PayloadFields([.init("interruption_level", "time-sensitive")]))]
             $0.apps = ["shop": shop]
         }
         for (app, letter) in [("default", "a"), ("shop", "b"), ("other", "c")] as [(String, Character)] {
@@ -257,7 +257,7 @@ import Testing
             _ = await alerts(provider, 1)
             let sent = await alerts(provider, 1)
             #expect(sent.map(\.deepLink) == [app == "shop" ? "new" : nil], "\(app)")
-            #expect(sent.map(\.interruptionLevel) == [app == "shop" ? .timeSensitive : .passive], "\(app)")
+            #expect(sent.map { $0.defaults["interruption_level"] } == [app == "shop" ? "time-sensitive" : "passive"], "\(app)")
             provider.forget()
         }
         await server.stop()

@@ -81,7 +81,8 @@ struct ClientTests {
         }
     }
 
-    @Test("an iPhone that Firebase delivers to is registered with Firebase's token")
+    @Test(
+        "an iPhone that Firebase delivers to is registered with Firebase's token, and its installation ID takes that one's place")
     func firebase() async throws {
         try await withServer { server in
             let phone = try await server.phone()
@@ -91,6 +92,15 @@ struct ClientTests {
             let devices = try await server.client.get("/device_tokens", as: try await server.user())
             let text = String(decoding: devices.body, as: UTF8.self)
             #expect(text.contains("fGx:APA91b_-") && text.contains(#""provider":"fcm""#))
+            let byID = DeviceRegistration(
+                api: phone, storage: .memory(), provider: .fcm, kind: .fid, environment: .production, appVersion: nil)
+            try await byID.register("fGx")
+            let replaced = try await server.client.get("/device_tokens", as: try await server.user())
+            let listed = String(decoding: replaced.body, as: UTF8.self)
+            #expect(
+                listed.contains(#""token":"fGx","platform":"ios","provider":"fcm","kind":"fid""#) && !listed.contains("APA91b_-"),
+                "\(listed)")
+            try await registration.register("fGx:APA91b_-")
             #expect(await registration.signOut(BadgeStore(storage: .memory())) == .unregistered)
             // One that the server doesn't find counts as deleted too: so that it was found under the escapes of its path.
             let left = try await server.client.get("/device_tokens", as: try await server.user())

@@ -94,7 +94,7 @@ struct UnknownCommitTests {
 
     private func inFlight() throws -> Int64? {
         try store.readBlocking { reading in
-            try reading.deviceTokens.find(app: "default", token: Fixture.token("a"))?.schedule.lease
+            try reading.deviceTokens.devices(inbox: 1).first?.schedule.lease
         }
     }
 

@@ -231,11 +231,26 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
                 "\($0.categoriesOnly)"
             },
             .init("categories.*.interruption_level", "categories: {NO: {interruption_level: time-sensitive}}", "time-sensitive") {
-                $0.categories["NO"]?.interruptionLevel?.rawValue ?? "nil"
+                $0.categories["NO"]?.fields.string("interruption_level") ?? "nil"
             },
             // The name stands for any, as it does under path_configuration.
             .init("categories.*.android.*", "categories: {NO: {android: {channel_id: c}}}", "c") {
-                $0.categories["NO"]?.androidChannelID ?? "nil"
+                $0.categories["NO"]?.fields.string("android.channel_id") ?? "nil"
+            },
+            .init("categories.*.relevance_score", "categories: {NO: {relevance_score: 0.5}}", "0.5") {
+                "\($0.categories["NO"]?.fields["relevance_score"].map { String(decoding: $0.text, as: UTF8.self) } ?? "nil")"
+            },
+            .init("categories.*.priority", "categories: {NO: {priority: normal}}", "normal") {
+                $0.categories["NO"]?.fields.string("priority") ?? "nil"
+            },
+            .init("categories.*.buttons", "categories: {NO: {buttons: REPLY}}", "REPLY") {
+                $0.categories["NO"]?.fields.string("buttons") ?? "nil"
+            },
+            .init("categories.*.ttl", "categories: {NO: {ttl: 2h}}", "7200") {
+                "\($0.categories["NO"]?.lifetimeSeconds ?? 0)"
+            },
+            .init("categories.*.dismiss", "categories: {NO: {dismiss: read}}", "read") {
+                $0.categories["NO"]?.dismiss.rawValue ?? "nil"
             },
             .init("categories.*.sound", "categories: {NO: {sound: chime.caf}}", "chime.caf") {
                 $0.categories["NO"]?.sound ?? "nil"

@@ -42,7 +42,7 @@ import Testing
 
         /// How many of the pushes were claimed where they were created: they are in flight until the delivery worker settles them.
         func claimed(_ created: [Publisher.Created]) throws -> Int {
-            try created.flatMap { try fixture.states(of: $0.id) }.count { $0 == .sending }
+            try created.flatMap { try fixture.states(of: $0.notification.id) }.count { $0 == .sending }
         }
     }
 
@@ -54,7 +54,7 @@ import Testing
         #expect(claimed > 0)
         #expect(claimed <= Limits.pushesInFlightPerLane)
         try await crowd.fixture.deliveryWorker.sendDue()
-        for one in created { #expect(try crowd.fixture.states(of: one.id).allSatisfy { $0 == .accepted }) }
+        for one in created { #expect(try crowd.fixture.states(of: one.notification.id).allSatisfy { $0 == .accepted }) }
     }
 
     @Test("a transaction that fails gives its places back")

@@ -188,7 +188,10 @@ import Testing
 @Suite struct CategoryPushTests {
     @Test("an alert gets what the configuration says of its category at the time it goes", arguments: [false, true])
     func category(claimsAtCreation: Bool) async throws {
-        let rules = NotificationRules(categories: ["NOTICE": .init(interruptionLevel: .passive, androidChannelID: "notices")])
+        let fields = PayloadFields([
+            .init("interruption_level", "passive"), .init("android", .object([.init("channel_id", "notices")])),
+        ])
+        let rules = NotificationRules(categories: ["NOTICE": .init(fields: fields)])
         let fixture = try Fixture(options: DeliveryOptions(rules: PerApp(all: rules)), claimsAtCreation: claimsAtCreation)
         try await fixture.register("a")
         try await fixture.create(category: "NOTICE")
@@ -198,7 +201,6 @@ import Testing
         let alerts = fixture.provider.messages.compactMap { message -> PushAlert? in
             if case .alert(let alert) = message.kind { alert } else { nil }
         }
-        #expect(alerts.map(\.interruptionLevel) == [.passive, nil])
-        #expect(alerts.map(\.channelID) == ["notices", nil])
+        #expect(alerts.map(\.defaults) == [fields, PayloadFields()])
     }
 }

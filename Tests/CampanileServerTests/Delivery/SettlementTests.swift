@@ -37,7 +37,8 @@ import Testing
         var schedule = Decide.schedule(1, platform: platform, lease: lease, sending: sending)
         schedule.attempted = true
         return AnsweredDevice(
-            schedule: schedule, inbox: InboxState(unreadCount: count, armed: true), nextDueAt: nextDueAt, isLeft: isLeft)
+            schedule: schedule, inbox: InboxState(unreadCount: count, armed: true), nextDueAt: nextDueAt, isLeft: isLeft,
+            token: "a")
     }
 
     private static func settlement(
@@ -113,10 +114,8 @@ import Testing
     func loading() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let device = try fixture.store.readBlocking {
-            try $0.deviceTokens.find(app: "default", token: Fixture.token("a"))
-        }
-        let id = try #require(device).schedule.id
+        let devices = try fixture.store.readBlocking { try $0.deviceTokens.devices(inbox: 1) }
+        let id = try #require(devices.first).schedule.id
         for isAfterChange in [false, true] {
             let found = try await fixture.store.write(hints: [.device(id)]) { transaction -> [AnsweredDevice] in
                 if isAfterChange {

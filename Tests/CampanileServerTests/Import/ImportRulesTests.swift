@@ -46,6 +46,45 @@ import Testing
         #expect(report.mistakes == [] && report[.made] == 1)
     }
 
+    @Test("what was created with an external id isn't imported, what was imported isn't created, and each keeps its external id")
+    func externalIDs() async throws {
+        let fixture = try Fixture()
+        func create(_ userID: String, _ externalID: String) async throws -> UUIDv7 {
+            var new = NewNotification(
+                userIDs: [userID], content: NotificationContent(title: "T", body: "", category: nil, deepLink: nil, data: nil),
+                push: .standard, isForMany: false)
+            new.externalID = externalID
+            let (answer, _) = try await fixture.publisher.publish(new, app: "default", once: nil)
+            guard case .string(let id)? = try JSONValue(parsing: answer.body)["id"] else { throw Missing() }
+            return try #require(UUIDv7(id))
+        }
+        func imported(_ externalID: String) async throws -> (made: Int, known: Int) {
+            let line = #"{"user_id":"alice","title":"I","created_at":"2026-01-01T00:00:00Z","external_id":"\#(externalID)"}"#
+            let report = try await fixture.importNotifications(line + "\n", named: "file.ndjson")
+            return (report[.made], report[.known])
+        }
+        // Names are unique for an app in an import, and for each user in a call.
+        _ = try await create("bob", "called")
+        #expect(try await imported("called") == (0, 1))
+        #expect(try await imported("brought") == (1, 0))
+        let taken = await #expect(throws: ClientError.self) { _ = try await create("alice", "brought") }
+        #expect(taken?.code == .externalIDTaken && taken?.notificationID != nil)
+        let list = try fixture.store.readBlocking { reading in
+            let inbox = try #require(try reading.inboxes.id(app: "default", userID: "alice"))
+            return try taken?.notificationID.flatMap { try reading.notifications.find($0, inbox: inbox) }
+        }
+        #expect(list?.externalID == "brought" && list?.content.title == "I")
+        // A program before schema 21 noted only the name.
+        try await fixture.store.write { transaction in
+            _ = try transaction.importedEntries.note(app: "default", externalID: "old")
+        }
+        let old = await #expect(throws: ClientError.self) { _ = try await create("alice", "old") }
+        #expect(old?.code == .externalIDTaken && old?.notificationID == nil)
+        #expect(try await imported("old") == (0, 1))
+    }
+
+    private struct Missing: Error {}
+
     @Test("a deep link that the tree doesn't know is told, and a category that isn't declared")
     func tree() async throws {
         let fixture = try Fixture()

@@ -124,7 +124,7 @@ private struct BadgeWalk {
         let first = imports - text.split(separator: "\n").count + 2
         #expect(try await fixture.importNotifications(text)[.known] == 0)
         var stored: [(number: Int, id: UUIDv7, isRead: Bool)] = []
-        try fixture.store.readBlocking { reading in
+        try fixture.store.readBlocking { [fixture] reading in
             guard let inbox = try fixture.alice.inbox(in: reading) else { return }
             _ = try reading.notifications.page(NotificationFilter(limit: 10_000), inbox: inbox) { row in
                 guard let number = Int(String(decoding: row.title, as: UTF8.self)), number >= first,
@@ -280,7 +280,7 @@ private struct BadgeWalk {
         }
         #expect(try BadgeAudit(fixture.store).isGood)
         let badge = try fixture.badge()
-        let schedules = try fixture.store.readBlocking { connection in
+        let schedules = try fixture.store.readBlocking { [fixture] connection in
             try connection.deviceTokens.devices(inbox: try fixture.alice.inbox(in: connection) ?? 0).map(\.schedule)
         }
         for schedule in schedules where schedule.attempted {

@@ -52,17 +52,46 @@ import Testing
         let body = #"{"user_ids":["\#(names.joined(separator: "\",\""))"],"title":"T"}"#
         switch kind {
         case .sqlite:
-            let migrations = Array(Migrations.all.prefix(16))
-            try Migrator(migrations: migrations, applicationID: Migrations.applicationID).migrate(path: database)
+            try Migrations.migrator.migrate(path: database)
             let file = try Database(path: database)
             try await begin(Calls.new(names), body, Store(file), .hand(clock))
+            // Back to schema 16, of which this program can't write.
+            try file.writeBlocking { transaction in
+                try transaction.connection.script(
+                    """
+                    DROP TABLE external_ids;
+                    DROP TABLE notification_payloads;
+                    ALTER TABLE notifications DROP COLUMN edited_at;
+                    ALTER TABLE notifications DROP COLUMN api_key_id;
+                    ALTER TABLE notifications DROP COLUMN external_id;
+                    ALTER TABLE notifications DROP COLUMN payload;
+                    ALTER TABLE device_tokens DROP COLUMN kind;
+                    ALTER TABLE idempotency_keys DROP COLUMN made;
+                    ALTER TABLE idempotency_keys DROP COLUMN badges;
+                    PRAGMA user_version = 16;
+                    """)
+            }
             file.close()
         case .postgres:
             database = try PostgresServer.shared.get().makeDatabase()
             let address = try PostgresAddress(database)
-            try PostgresMigrator(migrations: Array(PostgresMigrations.all.prefix(2))).migrate(address)
+            try PostgresMigrator(migrations: PostgresMigrations.all).migrate(address)
             let session = try PostgresDatabase<PostgresStoreUnit>(address)
             try await begin(Calls.new(names), body, Store(session), .hand(clock))
+            // Back to schema 2.
+            try session.writeBlocking { unit in
+                try unit.plainConnection.script(
+                    """
+                    DROP TABLE external_ids;
+                    ALTER TABLE notifications DROP COLUMN edited_at, DROP COLUMN api_key_id, DROP COLUMN external_id;
+                    ALTER TABLE notifications DROP COLUMN payload;
+                    ALTER TABLE device_tokens DROP COLUMN kind;
+                    ALTER TABLE idempotency_keys DROP COLUMN made;
+                    ALTER TABLE idempotency_keys DROP COLUMN badges;
+                    DROP TABLE write_proofs;
+                    DELETE FROM campanile_schema WHERE version > 2
+                    """)
+            }
             session.close()
         }
         let server = try await RunningServer(folder: folder, clock: clock) { [database] in $0.database = database }

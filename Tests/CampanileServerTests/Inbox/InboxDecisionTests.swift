@@ -159,7 +159,6 @@ private struct NoLeases: PushLeases {
     var node: UUIDv7? { nil }
     var areFirst: Bool { false }
     var followOneClock: Bool { false }
-    func shard(app: String, token: String) -> Int16 { 0 }
     func forClaiming(_ shard: Int16) -> Int64? { nil }
     func claimable() -> [Int16]? { [] }
     func sendingEnds(_ shard: Int16, lease: Int64) -> Int64 { 0 }

@@ -120,16 +120,19 @@ import Testing
         #expect(try Self.ids(fixture).count == 1)
     }
 
-    @Test("large data goes with its notification")
+    @Test("large data and a large payload go with their notification")
     func data() async throws {
         let fixture = try Fixture()
+        let large = "{\"buttons\":\"\(String(repeating: "x", count: 1_000))\"}"
         for _ in 0..<2 {
-            try await fixture.create(data: "{\"text\":\"\(String(repeating: "x", count: 1_000))\"}")
+            try await fixture.create(data: large, payload: large)
             fixture.clock.advance(milliseconds: 8 * Self.day)
         }
         #expect(try await Self.run(fixture, days: 10) == 1)
-        let left = try fixture.database.read { try $0.first("SELECT count(*) FROM notification_data") { $0.int(0) } }
-        #expect(left == 1)
+        func left(_ table: SQL) throws -> Int64? {
+            try fixture.database.read { try $0.first("SELECT count(*) FROM \(table)") { $0.int(0) } }
+        }
+        #expect(try left("notification_data") == 1 && left("notification_payloads") == 1)
     }
 
     @Test("streams hear of every one that goes")

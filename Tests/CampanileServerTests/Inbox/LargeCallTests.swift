@@ -148,7 +148,7 @@ import Testing
         }
         let (answer, isReplay) = try await publisher.publish(new, app: "default", once: Self.key())
         #expect(!isReplay, "the call hadn't ended")
-        #expect(try Self.ids(answer, of: names).prefix(kept.made.count).elementsEqual(kept.made.map(\.description)))
+        #expect(try Self.ids(answer, of: names).prefix(kept.made.count).elementsEqual(kept.made.map(\.id.description)))
         #expect(try Self.served(fixture) == (names.count, true))
         let again = try await publisher.publish(new, app: "default", once: Self.key())
         #expect(again.isReplay && again.answer.body == answer.body)

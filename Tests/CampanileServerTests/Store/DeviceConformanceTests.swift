@@ -47,9 +47,14 @@ import Testing
             try side.read("find") { reading in
                 let tokens = reading.deviceTokens
                 var answers: [Any?] = []
-                for token in [Self.apple, Self.apple.uppercased(), Self.google, Self.google.lowercased(), "bobs", "none"] {
+                for token in [Self.apple, Self.apple.uppercased(), Self.google, Self.google.lowercased(), "bobs", "none", "fcm"] {
+                    for kind in DeviceTokenKind.allCases {
+                        let device = Compare.device(token, kind, at: 1)
+                        answers += [
+                            try tokens.installation(app: "shop", device), try tokens.installation(app: "none", device),
+                        ]
+                    }
                     answers += [
-                        try tokens.find(app: "shop", token: token), try tokens.find(app: "none", token: token),
                         try tokens.devices(inbox: 1).place(of: token), try tokens.devices(inbox: 2).place(of: token),
                     ]
                 }
@@ -76,6 +81,19 @@ import Testing
                 _ = try tokens.devices(inbox: 1)
             }
             try side.read("moved", Self.all)
+            try side.write { transaction in
+                let tokens = transaction.deviceTokens
+                let device = try #require(try tokens.device(2))
+                try tokens.setIdentifier(of: device, to: Compare.device("fcm", .fid, at: 503), app: "shop")
+                // Within the transaction, what it is now.
+                _ = try tokens.installation(app: "shop", Compare.device(Self.google, at: 1))
+            }
+            try side.read("identified", Self.all)
+            try side.read("found again") { reading in
+                try [Self.google, "fcm:other", "fcm"].map {
+                    try reading.deviceTokens.installation(app: "shop", Compare.device($0, at: 1))
+                } + [try reading.leftTokens.leftAt(app: "shop", token: Self.google)]
+            }
             try side.write { try $0.deviceTokens.delete(3) }
             try side.write { try $0.removeDevice(4, hasLeft: true) }
             try side.write { try $0.removeDevice(99, hasLeft: true) }

@@ -19,13 +19,13 @@ enum MoveSample {
         _ = try connection.run(
             """
             INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body, category, deep_link, data, data_aside, push,
-                sound, collapse_key, thread_id, expires_at)
-            VALUES (3, $1, $2, NULL, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                sound, collapse_key, thread_id, expires_at, payload)
+            VALUES (3, $1, $2, NULL, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
             """, UUIDv7(high: 0x0190_0000_0000_7001, low: 0x8000_0000_0000_0000 + UInt64(number)), 1_000 + number,
             "title \(number)",
             "body äöü € \\ \" \t\u{1} \(number)", every(2, "category"), every(3, "deep/link"),
             number == 7 ? nil : #"{"a":"\u0000"}"#, number == 7, number % 5 != 0, every(7, "sound"), every(11, "collapse"),
-            every(13, "thread"), number % 17 == 0 ? number : nil)
+            every(13, "thread"), number % 17 == 0 ? number : nil, every(19, "{}"))
     }
 
     private static let users = """
@@ -37,6 +37,11 @@ enum MoveSample {
         INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body)
             VALUES (4, x'01900000000070018000000000ffffff', 5, 6, 'a' || char(0) || 'b', '');
         INSERT INTO notification_data VALUES (x'01900000000070018000000000000007', '{"large":true}');
+        INSERT INTO external_ids VALUES ('shop', 'order-1', 0, 3, x'01900000000070018000000000000001'),
+            ('shop', 'order-2', 1, 3, x'01900000000070018000000000000002');
+        UPDATE notifications SET external_id = 'order-1', api_key_id = 7, edited_at = 99
+            WHERE id = x'01900000000070018000000000000001';
+        INSERT INTO notification_payloads VALUES (x'01900000000070018000000000000013', '{"buttons":"LARGE"}');
         INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
             last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until,
             seen_at) VALUES
@@ -60,8 +65,9 @@ enum MoveSample {
         INSERT INTO departed_devices VALUES (60, 3, 'gone token', 91, 92, x'01900000000070018000000000000002');
         INSERT INTO left_tokens VALUES (5, 'shop', 'gone token', 3, 93);
         INSERT INTO api_keys VALUES (1, 'old', 'shop', x'0102', 95, 96, 'producer'), (2, 'new', 'shop', x'0103', 97, NULL, 'operate');
-        INSERT INTO idempotency_keys VALUES (2, 'key', x'04', '/notifications/x', x'7b7d', 98, NULL), (2, 'other', x'', NULL, x'', 99, NULL),
-            (2, 'under way', x'06', NULL, x'', 100, x'01900000000070018000000000000004');
+        INSERT INTO idempotency_keys VALUES (2, 'key', x'04', '/notifications/x', x'7b7d', 98, NULL, NULL),
+            (2, 'other', x'', NULL, x'', 99, NULL, NULL),
+            (2, 'under way', x'06', NULL, x'', 100, x'01900000000070018000000000000004', x'0a');
         INSERT INTO large_calls VALUES (6, 'shop', '["alice"]', 't', 'b', 'c', 'd', '{}', 1, 's', 'k', 'i', 101, 'trace', 2, 'key', x'05');
         INSERT INTO large_call_parts VALUES (6, 0, x'01900000000070018000000000000008');
         INSERT INTO revocations VALUES ('shop', 'alice', 102);
@@ -131,9 +137,13 @@ enum MoveSample {
                 """, kinds: "ittiibiixxxiii"),
         Question(
             sql: """
-                SELECT inbox_id, id, created_at, read_at, body, category, deep_link, push, sound, collapse_key, thread_id, expires_at
+                SELECT inbox_id, id, created_at, read_at, body, category, deep_link, push, sound, collapse_key, thread_id, expires_at,
+                    external_id, api_key_id, edited_at
                 FROM notifications ORDER BY inbox_id, id
-                """, kinds: "ixiitttbttti"),
+                """, kinds: "ixiitttbtttitii"),
+        Question(
+            sql: "SELECT app, external_id, is_gone, inbox_id, notification_id FROM external_ids ORDER BY app, external_id",
+            kinds: "ttbix"),
         Question(
             sql: """
                 SELECT id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,

@@ -76,6 +76,9 @@ struct PostgresSchemaTests {
                 """
                 INSERT INTO revocations (app, user_id, not_before) VALUES ('default', 'alice', 1767225600000);
                 INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared) VALUES ('default', 'alice', 3, 3);
+                INSERT INTO device_tokens (app, token, shard, inbox_id, platform, provider, environment, created_at,
+                    last_registered_at, told_count)
+                SELECT 'default', 'fid:a', 5, id, 'android', 'fcm', 'production', 5, 7, 3 FROM inboxes;
                 UPDATE program_state SET starts = 7
                 """)
         }
@@ -84,6 +87,9 @@ struct PostgresSchemaTests {
         defer { store.close() }
         let inbox = try #require(try store.readBlocking { try $0.inboxes.id(app: "default", userID: "alice") })
         #expect(try store.readBlocking { try $0.inboxes.state(inbox).unreadCount } == 3)
+        let devices = try store.readBlocking { try $0.deviceTokens.devices(inbox: inbox) }
+        #expect(devices.map(\.target.token) == ["fid:a"] && devices.map(\.target.kind) == [.token])
+        #expect(devices.map(\.shard) == [5] && devices.map(\.schedule.toldCount) == [3])
         guard case .postgres(let database) = store.base else { return }
         let kept = try database.readBlocking {
             try $0.first("SELECT starts, revocations, (SELECT count(*) FROM revocations) FROM program_state") {
@@ -118,7 +124,8 @@ struct PostgresSchemaTests {
     func hot() async throws {
         let fixture = try Fixture(on: .postgres, claimsAtCreation: true)
         try await fixture.register("a")
-        for _ in 0..<20 {
+        // So few that all versions of their rows fit a page: another test's open transaction may keep the old ones from going.
+        for _ in 0..<10 {
             try await fixture.create()
             _ = try await fixture.sent()
         }
@@ -136,7 +143,7 @@ struct PostgresSchemaTests {
                 """
             ) { ($0.text(0), updates: $0.int(1), hot: $0.int(2)) }
         }
-        for (table, updates, hot) in counts { #expect(updates >= 20 && hot == updates, "\(table): \(hot) of \(updates)") }
+        for (table, updates, hot) in counts { #expect(updates >= 10 && hot == updates, "\(table): \(hot) of \(updates)") }
     }
 
     @Test("the schema is filled with 256 shards that nobody has, and one row of the program's state")

@@ -19,7 +19,7 @@ struct QueryPlanTests {
             "users that an operator signed out, after a change",
         "SELECT count(*), count(*) FILTER (WHERE unread_count > 0), CAST(coalesce(sum(unread_count), 0) AS bigint) FROM inboxes":
             "`stats` counts all",
-        "SELECT app, provider, count(*) FROM device_tokens GROUP BY": "`stats` counts all",
+        "SELECT app, provider, kind, count(*) FROM device_tokens GROUP BY": "`stats` counts all",
         "SELECT CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END AS told, count(*) FROM deliveries d":
             "`stats`, of an hour",
         "SELECT 1 FROM departed_devices LIMIT 1": "limited",
@@ -43,16 +43,18 @@ struct QueryPlanTests {
         "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = $1 LIMIT $2)": "limited",
         "SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id), count(*) FILTER (WHERE n.id < i.unread_from) FROM notifications n":
             "the badge audit counts anew on purpose",
-        "SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1": "a user has 50 devices at most",
+        "SELECT \(Device.columns.sqlite) FROM device_tokens d WHERE d.inbox_id = $1": "a user has 50 devices at most",
         "SELECT count(*) FROM device_tokens WHERE inbox_id = $1 AND last_registered_at >= $2": "a user has 50 devices at most",
         "SELECT id FROM device_tokens WHERE inbox_id = $1": "a user has 50 devices at most",
         "SELECT i.id, i.version, (SELECT max(e.sequence)":
             "walks the list that it is given; the greatest sequence is the last entry of the inbox in the index",
+        "SELECT 1 FROM (SELECT collapse_key, push FROM notifications": "limited",
+        "SELECT x.notification_id FROM json_each($3) u": "walks the list that it is given",
         "SELECT (SELECT count(*) || ' ' || ifnull(max(id), 0)":
             "the tables of keys and revocations are small; only nodes ask, on PostgreSQL",
-        "SELECT token, platform, provider, environment, app_version, locale, last_registered_at, CASE WHEN seen_at":
+        "SELECT token, platform, provider, environment, app_version, locale, last_registered_at, kind, CASE WHEN seen_at":
             "a user has 50 devices at most",
-        "SELECT token, platform, provider, environment, app_version, locale, last_registered_at FROM device_tokens WHERE inbox_id = $1":
+        "SELECT token, platform, provider, environment, app_version, locale, last_registered_at, kind FROM device_tokens WHERE inbox_id = $1":
             "a user has 50 devices at most",
     ]
 
@@ -156,14 +158,15 @@ struct QueryPlanTests {
     /// The words that only PostgreSQL knows. A statement without any of them that SQLite can't prepare fails the tests.
     private static let onlyPostgres = [
         "FOR UPDATE", "FOR NO KEY UPDATE", "DISTINCT ON", "unnest(", "concat_ws(", "to_regclass(", "node_id", "= ANY (",
-        "current_database()", "SET revocations =",
+        "current_database()", "SET revocations =", "::smallint",
     ]
 
     /// The expressions that stand between the literals of a statement, beside the constants of its own file, each with its text.
     private static let parts: [String: String] = [
         "AnsweredDevice.columns": "\(AnsweredDevice.columns)",
         "DeviceSchedule.columns": "\(DeviceSchedule.columns)", "DeviceToken.columns": "\(DeviceToken.columns)",
-        "DeviceSchedule.stored.set(from: 2)": "\(DeviceSchedule.stored.set(from: 2))", "Device.columns": "\(Device.columns)",
+        "DeviceSchedule.stored.set(from: 2)": "\(DeviceSchedule.stored.set(from: 2))",
+        "Device.columns": "\(Device.columns.sqlite)",
         "DueDevice.columns.sqlite": "\(DueDevice.columns.sqlite)", "DueAlert.columns": "\(DueAlert.columns.sqlite)",
         "InboxState.counts.of(\"i\")": "\(InboxState.counts.of("i"))", "InboxState.columns.list": "\(InboxState.columns.list)",
         "InboxState.columns.set(from: 2)": "\(InboxState.columns.set(from: 2))",

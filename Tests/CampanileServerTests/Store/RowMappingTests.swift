@@ -1,4 +1,6 @@
 import CampanileCore
+import HTTPEngine
+import Push
 import SQLEngine
 import Testing
 
@@ -30,9 +32,9 @@ import Testing
             _ = try connection.run(
                 """
                 INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body, category, deep_link, data, push, sound,
-                    collapse_key, thread_id, expires_at)
+                    collapse_key, thread_id, expires_at, payload)
                 VALUES (41, $1, 1021, NULL, 'title', 'body', 'category', 'deep/link', '{"a":1}', 1, 'sound', 'collapse', 'thread',
-                    9000000000000)
+                    9000000000000, '{"subtitle":"s"}')
                 """, notification)
             _ = try connection.run(
                 """
@@ -50,6 +52,40 @@ import Testing
         }
     }
 
+    @Test("a payload of any size is found whole, pushed whole, and listed with its subtitle and image")
+    func payloads() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let long = String(repeating: #"é\"{[:,"#, count: 100)
+        let payloads = [
+            #"{"subtitle":"s"}"#, #"{"loc":{"subtitle":"no","image_url":["no"]}}"#,
+            #"{"loc":{"title_args":["\#(long)","]}"]},"image_url":"https://i.example/a","subtitle":"S \"q\" \\"}"#,
+            #"{"relevance_score":0.5,"apns":{"\#(long)":{"image_url":null}}}"#,
+        ]
+        let shown: [(JSONValue, JSONValue)] = [
+            ("s", .null), (.null, .null), (#"S "q" \"#, "https://i.example/a"), (.null, .null),
+        ]
+        for (payload, shown) in zip(payloads, shown) {
+            let id = try await fixture.create(payload: payload)
+            let (found, listed) = try fixture.store.readBlocking { reading in
+                let inbox = try #require(try reading.inboxes.id(app: "default", userID: "alice"))
+                var buffer = ByteBuffer(capacity: 1_024)
+                _ = try reading.notifications.page(NotificationFilter(limit: 1), inbox: inbox) { buffer.appendJSON($0) }
+                let bytes = buffer.finish().withBytes { [UInt8]($0) }
+                return (try reading.notifications.find(id, inbox: inbox), try JSONValue(parsing: bytes))
+            }
+            #expect(found?.content.payload == payload)
+            #expect(listed["subtitle"] == shown.0 && listed["image_url"] == shown.1)
+            _ = try await fixture.sent()
+            if case .alert(let alert)? = fixture.provider.messages.last?.kind {
+                #expect(alert.payload == payload)
+            } else {
+                Issue.record("no alert was sent")
+            }
+            try await fixture.inboxes.delete(id, fixture.alice, device: nil)
+        }
+    }
+
     private static func check(_ schedule: DeviceSchedule, lease: Int64) {
         #expect(schedule.id == DeviceID(51) && schedule.inbox == InboxID(41) && schedule.platform == .ios)
         #expect(schedule.toldCount == 54 && schedule.toldAt == time(1055) && schedule.attempted)
@@ -62,6 +98,7 @@ import Testing
         #expect(found?.id == notification && found?.createdAt == time(1021) && found?.readAt == nil)
         #expect(found?.content.title == "title" && found?.content.body == "body" && found?.content.category == "category")
         #expect(found?.content.deepLink == "deep/link" && found?.content.data == "{\"a\":1}")
+        #expect(found?.content.payload == #"{"subtitle":"s"}"#)
         #expect(found?.push.push == true && found?.push.sound == "sound" && found?.push.collapseKey == "collapse")
         #expect(found?.push.threadID == "thread" && found?.push.expiresAt == time(9_000_000_000_000))
     }

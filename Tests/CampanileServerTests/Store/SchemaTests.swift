@@ -159,6 +159,97 @@ struct SchemaTests {
         #expect(try database.read { try $0.store.leftTokens.leftAt(app: "default", token: "t") } == nil)
     }
 
+    @Test("schema 18 takes the identifiers of schema 17 for tokens, and an installation ID finds them")
+    func fromSeventeenToEighteen() throws {
+        let path = try migrated(through: 17)
+        let old = try Database(path: path)
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO inboxes (app, user_id) VALUES ('default', 'alice');
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
+                    told_count)
+                VALUES ('default', 'fid:a', 1, 'android', 'fcm', 'production', 5, 7, 3);
+                """)
+        }
+        old.close()
+        try Migrations.migrator.migrate(path: path)
+        let database = try Database(path: path)
+        defer { database.close() }
+        let device = DeviceToken(
+            token: "fid", kind: .fid, platform: .android, provider: .fcm, environment: .production, appVersion: nil, locale: nil,
+            lastRegisteredAt: Timestamp(milliseconds: 9))
+        let found = try database.read { try $0.store.deviceTokens.installation(app: "default", device) }
+        #expect(found.map(\.target.token) == ["fid:a"] && found.map(\.target.kind) == [.token])
+        #expect(found.map(\.schedule.toldCount) == [3])
+    }
+
+    @Test("schema 19 keeps schema 18's notifications, their owed alerts and a key's call as they were, and their rows as small")
+    func fromEighteenToNineteen() throws {
+        let path = try migrated(through: 18)
+        let old = try Database(path: path)
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO inboxes (app, user_id) VALUES ('default', 'alice');
+                INSERT INTO notifications (inbox_id, id, created_at, title, body, data)
+                VALUES (1, x'01900000000070018000000000000001', 5, 'T', 'B', '{"alert":"own"}');
+                INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at, made)
+                VALUES (1, 'k', x'04', x'', 9, x'01900000000070018000000000000001');
+                """)
+        }
+        old.close()
+        let nineteen = try Database(path: try migrated(through: 19))
+        // One byte in the head of the row tells that it has none.
+        let lengths = try nineteen.writeBlocking { transaction in
+            func size() throws -> Int64 {
+                try transaction.connection.first("SELECT sum(payload) FROM dbstat WHERE name = 'notifications'") { $0.int(0) }
+                    ?? 0
+            }
+            let before = try size()
+            _ = try transaction.connection.run(
+                """
+                INSERT INTO notifications (inbox_id, id, created_at, title, body, data)
+                VALUES (1, x'01900000000070018000000000000002', 5, 'T', 'B', '{"alert":"own"}')
+                """)
+            return (before, try size() - before)
+        }
+        #expect(lengths.1 <= lengths.0 + 2)
+        nineteen.close()
+        try Migrations.migrator.migrate(path: path)
+        let database = try Database(path: path)
+        defer { database.close() }
+        let id = try #require(UUIDv7("01900000-0000-7001-8000-000000000001"))
+        let found = try database.read { try $0.store.notifications.find(id, inbox: InboxID(1)) }
+        #expect(found?.content.payload == nil && found?.content.data == #"{"alert":"own"}"#)
+        let kept = try database.read {
+            try $0.store.idempotencyKeys.find(key: "k", apiKey: 1, since: Timestamp(milliseconds: 0))
+        }
+        #expect(kept?.made == [.init(id: id, badge: nil)])
+    }
+
+    @Test("schema 20 keeps the payloads of schema 19 in their rows, and finds them whole")
+    func fromNineteenToTwenty() throws {
+        let path = try migrated(through: 19)
+        let large = #"{"buttons":"\#(String(repeating: "x", count: 2 * Limits.dataInRowBytes))","subtitle":"s"}"#
+        let old = try Database(path: path)
+        try old.writeBlocking { transaction in
+            try transaction.connection.script("INSERT INTO inboxes (app, user_id) VALUES ('default', 'alice')")
+            _ = try transaction.connection.run(
+                """
+                INSERT INTO notifications (inbox_id, id, created_at, title, body, payload)
+                VALUES (1, x'01900000000070018000000000000001', 5, 'T', 'B', $1)
+                """, large)
+        }
+        old.close()
+        try Migrations.migrator.migrate(path: path)
+        let database = try Database(path: path)
+        defer { database.close() }
+        let id = try #require(UUIDv7("01900000-0000-7001-8000-000000000001"))
+        let found = try database.read { try $0.store.notifications.find(id, inbox: InboxID(1)) }
+        #expect(found?.content.payload == large)
+    }
+
     @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
     func fromSixToSeven() throws {
         let path = try migrated(through: 6)

@@ -102,7 +102,11 @@ import Testing
                     } else {
                         // The second also one part after the other in one transaction.
                         for count in (number == 1 ? made - 1 : made)...made {
-                            try transaction.idempotencyKeys.note((0..<count).map { Compare.id(UInt64($0)) }, of: call)
+                            try transaction.idempotencyKeys.note(
+                                (0..<count).map { number in
+                                    let badge = Badge(count: 1, unreadCount: Int64(number), version: 256, updatedAt: nil)
+                                    return .init(id: Compare.id(UInt64(number)), badge: number == 1 ? nil : badge)
+                                }, of: call)
                         }
                     }
                 }

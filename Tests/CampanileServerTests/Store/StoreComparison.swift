@@ -69,10 +69,12 @@ struct StoreComparison {
     }
 
     static func device(
-        _ token: String, at time: Int64, platform: DevicePlatform = .ios, appVersion: String? = nil, locale: String? = nil
+        _ token: String, _ kind: DeviceTokenKind = .token, at time: Int64, platform: DevicePlatform = .ios,
+        appVersion: String? = nil, locale: String? = nil
     ) -> DeviceToken {
         DeviceToken(
-            token: token, platform: platform, provider: DeviceProvider(defaultFor: platform), environment: .production,
+            token: token, kind: kind, platform: platform, provider: DeviceProvider(defaultFor: platform),
+            environment: .production,
             appVersion: appVersion, locale: locale, lastRegisteredAt: Timestamp(milliseconds: time))
     }
 }

@@ -208,11 +208,12 @@ struct Fixture: Sendable {
     @discardableResult
     func create(
         _ user: User? = nil, push: Bool = true, category: String? = nil, deepLink: String? = nil, data: String? = nil,
-        expiresAt: Timestamp? = nil
+        payload: String? = nil, expiresAt: Timestamp? = nil
     ) async throws -> UUIDv7 {
         let new = NewNotification(
             userIDs: [(user ?? alice).userID],
-            content: NotificationContent(title: "Title", body: "Body", category: category, deepLink: deepLink, data: data),
+            content: NotificationContent(
+                title: "Title", body: "Body", category: category, deepLink: deepLink, data: data, payload: payload),
             push: PushRequestOptions(
                 push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
             isForMany: false)

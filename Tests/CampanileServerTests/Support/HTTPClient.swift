@@ -54,6 +54,14 @@ struct HTTPClient: Sendable {
     ) async throws -> Answer {
         try await send("POST", target, as: credential, headers: headers, body: body)
     }
+
+    func patch(_ target: String, _ body: String, as credential: String) async throws -> Answer {
+        try await send("PATCH", target, as: credential, body: body)
+    }
+
+    func delete(_ target: String, as credential: String) async throws -> Answer {
+        try await send("DELETE", target, as: credential)
+    }
 }
 
 extension JSONValue {

@@ -80,13 +80,13 @@ enum Pushes {
 
     static func alert(
         title: String = "T", body: String = "B", category: String? = nil, deepLink: String? = nil, data: String? = nil,
-        collapseKey: String? = nil, expiresAt: Timestamp? = nil, interruptionLevel: InterruptionLevel? = nil,
-        channelID: String? = nil
+        collapseKey: String? = nil, expiresAt: Timestamp? = nil, payload: String? = nil,
+        defaults: PayloadFields = PayloadFields(), isReadBySwipe: Bool = false
     ) -> PushAlert {
         PushAlert(
             notificationID: id(7), title: title, body: body, category: category, deepLink: deepLink, data: data,
             sound: "default", collapseKey: collapseKey, threadID: nil, expiresAt: expiresAt,
-            interruptionLevel: interruptionLevel, channelID: channelID)
+            payload: payload, defaults: defaults, isReadBySwipe: isReadBySwipe)
     }
 
     static func id(_ number: UInt64) -> UUIDv7 {
@@ -94,12 +94,14 @@ enum Pushes {
     }
 
     static func message(
-        _ kind: PushMessage.Kind = .alert(alert()), id number: UInt64 = 1, token: String = device, count: Int64 = 3,
-        provider: DeviceProvider = .apns, platform: DevicePlatform = .ios, environment: DeviceEnvironment = .production
+        _ kind: PushMessage.Kind = .alert(alert()), id number: UInt64 = 1, token: String = device,
+        kind tokenKind: DeviceTokenKind = .token, count: Int64 = 3, provider: DeviceProvider = .apns,
+        platform: DevicePlatform = .ios, environment: DeviceEnvironment = .production
     ) -> PushMessage {
         PushMessage(
             id: id(number), kind: kind, app: "default", userID: "u",
-            device: PushDevice(token: token, platform: platform, provider: provider, environment: environment),
+            device: PushDevice(
+                token: token, kind: tokenKind, platform: platform, provider: provider, environment: environment),
             badge: Badge(count: count, unreadCount: count, version: 42, updatedAt: nil),
             sentAt: HandClock().now)
     }

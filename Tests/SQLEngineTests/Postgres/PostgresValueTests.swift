@@ -8,7 +8,7 @@ import TestSupport
     init() throws { fixture = try PostgresFixture() }
 
     private func back<B: PostgresBindable, T>(
-        _ sql: SQL, _ value: B, _ map: (borrowing PostgresRow) throws -> T
+        _ sql: SQL, _ value: B, _ map: @escaping (borrowing PostgresRow) throws -> T
     ) throws -> T? {
         try fixture.database.readBlocking { try $0.first(sql, value, map: map) }
     }

@@ -33,7 +33,10 @@ open class Application : ContextWrapper() {
 
 open class Service : ContextWrapper()
 
-class Notification
+class Notification {
+    @JvmField val extras: android.os.Bundle = declared()
+    val group: String? get() = declared()
+}
 
 class NotificationChannel(id: String, name: CharSequence, importance: Int) {
     fun setShowBadge(showBadge: Boolean) {}
@@ -42,6 +45,8 @@ class NotificationChannel(id: String, name: CharSequence, importance: Int) {
 class NotificationManager {
     fun createNotificationChannel(channel: NotificationChannel) {}
     fun getNotificationChannel(channelId: String): NotificationChannel? = declared()
+    val activeNotifications: Array<android.service.notification.StatusBarNotification> get() = declared()
+    fun cancel(tag: String?, id: Int) {}
     fun cancelAll() {}
 
     companion object {
@@ -54,6 +59,7 @@ class PendingIntent {
         const val FLAG_UPDATE_CURRENT: Int = 134217728
         const val FLAG_IMMUTABLE: Int = 67108864
         fun getActivity(context: Context, requestCode: Int, intent: Intent, flags: Int): PendingIntent = declared()
+        fun getBroadcast(context: Context, requestCode: Int, intent: Intent, flags: Int): PendingIntent = declared()
     }
 }
 
@@ -61,9 +67,21 @@ package android.content
 
 import java.io.InputStream
 
+abstract class BroadcastReceiver {
+    abstract fun onReceive(context: Context, intent: Intent)
+    fun goAsync(): PendingResult = declared()
+
+    class PendingResult {
+        fun finish() {}
+    }
+}
+
 abstract class Context {
     open val assets: android.content.res.AssetManager get() = declared()
+    open val resources: android.content.res.Resources get() = declared()
+    open val packageName: String get() = declared()
     fun getString(resId: Int): String = declared()
+    fun getString(resId: Int, vararg formatArgs: Any?): String = declared()
     fun <T> getSystemService(serviceClass: Class<T>): T = declared()
     open fun getSharedPreferences(name: String, mode: Int): SharedPreferences = declared()
 
@@ -106,11 +124,38 @@ class AssetManager {
     fun open(fileName: String): java.io.InputStream = declared()
 }
 
+open class Resources {
+    open fun getIdentifier(name: String?, defType: String?, defPackage: String?): Int = declared()
+}
+
+package android.graphics
+
+class Bitmap
+
+class BitmapFactory {
+    open class Options {
+        @JvmField var inJustDecodeBounds: Boolean = false
+        @JvmField var inSampleSize: Int = 0
+        @JvmField var outWidth: Int = 0
+        @JvmField var outHeight: Int = 0
+    }
+
+    companion object {
+        fun decodeByteArray(data: ByteArray?, offset: Int, length: Int, opts: Options?): Bitmap? = declared()
+    }
+}
+
+package android.graphics.drawable
+
+class Icon
+
 package android.os
 
 class Bundle {
     fun getInt(key: String): Int = declared()
     fun putInt(key: String, value: Int) {}
+    fun getString(key: String?): String? = declared()
+    fun putString(key: String?, value: String?) {}
 }
 
 class Build {
@@ -123,11 +168,20 @@ class Build {
     }
 }
 
+package android.service.notification
+
+open class StatusBarNotification {
+    open val id: Int get() = declared()
+    open val tag: String? get() = declared()
+    open val notification: android.app.Notification get() = declared()
+}
+
 package android.util
 
 class Log {
     companion object {
         fun w(tag: String?, tr: Throwable?): Int = declared()
+        fun w(tag: String?, msg: String?, tr: Throwable?): Int = declared()
     }
 }
 

@@ -40,16 +40,51 @@ package androidx.core.app
 import android.app.Notification
 import android.app.PendingIntent
 import android.content.Context
+import android.graphics.Bitmap
+import android.graphics.drawable.Icon
 
 class NotificationCompat {
     class Builder(context: Context, channelId: String) {
         fun setSmallIcon(icon: Int): Builder = declared()
         fun setContentTitle(title: CharSequence?): Builder = declared()
         fun setContentText(text: CharSequence?): Builder = declared()
+        fun setSubText(text: CharSequence?): Builder = declared()
         fun setAutoCancel(autoCancel: Boolean): Builder = declared()
         fun setContentIntent(intent: PendingIntent?): Builder = declared()
+        fun setDeleteIntent(intent: PendingIntent?): Builder = declared()
+        fun addExtras(extras: android.os.Bundle?): Builder = declared()
         fun setNumber(number: Int): Builder = declared()
+        fun setColor(argb: Int): Builder = declared()
+        fun setVisibility(visibility: Int): Builder = declared()
+        fun setGroup(groupKey: String?): Builder = declared()
+        fun setGroupSummary(isGroupSummary: Boolean): Builder = declared()
+        fun setGroupAlertBehavior(groupAlertBehavior: Int): Builder = declared()
+        fun setOnlyAlertOnce(onlyAlertOnce: Boolean): Builder = declared()
+        fun setSilent(silent: Boolean): Builder = declared()
+        fun setLargeIcon(icon: Bitmap?): Builder = declared()
+        fun setLargeIcon(icon: Icon?): Builder = declared()
+        fun setStyle(style: Style?): Builder = declared()
         fun build(): Notification = declared()
+    }
+
+    abstract class Style
+
+    class BigTextStyle : Style() {
+        fun bigText(cs: CharSequence?): BigTextStyle = declared()
+    }
+
+    class BigPictureStyle : Style() {
+        fun bigPicture(b: Bitmap?): BigPictureStyle = declared()
+        fun bigPicture(i: Icon?): BigPictureStyle = declared()
+        fun bigLargeIcon(b: Bitmap?): BigPictureStyle = declared()
+        fun bigLargeIcon(i: Icon?): BigPictureStyle = declared()
+    }
+
+    companion object {
+        const val VISIBILITY_PUBLIC: Int = 1
+        const val VISIBILITY_PRIVATE: Int = 0
+        const val VISIBILITY_SECRET: Int = -1
+        const val GROUP_ALERT_CHILDREN: Int = 2
     }
 }
 

@@ -1,5 +1,6 @@
-// Declares what examples/android and docs/integration.md use of Firebase (firebase-common, firebase-messaging 25, play-services-tasks), from its
-// documentation: no source of it is here to compare with. Java's getters are Kotlin's properties. Bodies are never run.
+// Declares what examples/android and docs/integration.md use of Firebase (firebase-common, firebase-messaging 25.1.2, play-services-tasks).
+// Made again from its documentation, and for firebase-messaging from firebase-messaging/api.txt in Google's repository firebase-android-sdk,
+// which lists the public API: the library itself isn't here to compare with. Java's getters are Kotlin's properties. Bodies are never run.
 
 package com.google.firebase
 
@@ -16,6 +17,11 @@ package com.google.firebase.messaging
 import com.google.android.gms.tasks.Task
 
 class FirebaseMessaging {
+    /** Fails with IllegalStateException unless the merged manifest sets firebase_messaging_installation_id_enabled to true. */
+    fun register(): Task<Void> = declared()
+
+    /** Fails with IllegalStateException if it does. */
+    @Deprecated("Use register().")
     val token: Task<String> get() = declared()
 
     companion object {
@@ -24,6 +30,9 @@ class FirebaseMessaging {
 }
 
 open class FirebaseMessagingService : android.app.Service() {
+    open fun onRegistered(installationId: String) {}
+
+    @Deprecated("Override onRegistered().")
     open fun onNewToken(token: String) {}
     open fun onMessageReceived(message: RemoteMessage) {}
 }
@@ -45,5 +54,10 @@ class RemoteMessage {
 package com.google.android.gms.tasks
 
 class Task<TResult> {
+    val isSuccessful: Boolean get() = declared()
+    val result: TResult get() = declared()
+    val exception: Exception? get() = declared()
+    fun addOnCompleteListener(listener: (Task<TResult>) -> Unit): Task<TResult> = declared()
     fun addOnSuccessListener(listener: (TResult) -> Unit): Task<TResult> = declared()
+    fun addOnFailureListener(listener: (Exception) -> Unit): Task<TResult> = declared()
 }

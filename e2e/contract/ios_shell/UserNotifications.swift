@@ -19,17 +19,53 @@ public struct UNNotificationPresentationOptions: OptionSet, Sendable {
     public static let banner = UNNotificationPresentationOptions(rawValue: 16)
 }
 
+open class UNNotificationAttachment: NSObject {
+    public let url: URL
+    public init(identifier: String, url: URL, options: [AnyHashable: Any]? = nil) throws { self.url = url }
+}
+
+public enum UNNotificationInterruptionLevel: UInt, Sendable { case passive, active, timeSensitive, critical }
+
+open class UNNotificationSound: NSObject {}
+
 open class UNNotificationContent: NSObject {
     public let userInfo: [AnyHashable: Any]
     public var badge: NSNumber?
+    public var sound: UNNotificationSound?
+    public var interruptionLevel = UNNotificationInterruptionLevel.active
+    public var attachments: [UNNotificationAttachment] = []
     public init(_ userInfo: [AnyHashable: Any]) { self.userInfo = userInfo }
 }
 
 open class UNMutableNotificationContent: UNNotificationContent {}
 
 open class UNNotificationRequest: NSObject {
+    public let identifier: String
     public let content: UNNotificationContent
-    public init(_ content: UNNotificationContent) { self.content = content }
+    public init(_ content: UNNotificationContent) {
+        self.content = content
+        identifier = content.userInfo["id"] as? String ?? UUID().uuidString
+    }
+}
+
+open class UNNotificationAction: NSObject {}
+
+public struct UNNotificationCategoryOptions: OptionSet, Sendable {
+    public init(rawValue: UInt) { self.rawValue = rawValue }
+    public let rawValue: UInt
+    public static let customDismissAction = UNNotificationCategoryOptions(rawValue: 1)
+}
+
+open class UNNotificationCategory: NSObject {
+    public let identifier: String
+    public let options: UNNotificationCategoryOptions
+    public init(
+        identifier: String, actions: [UNNotificationAction], intentIdentifiers: [String],
+        options: UNNotificationCategoryOptions = []
+    ) {
+        self.identifier = identifier
+        self.options = options
+    }
 }
 
 open class UNNotification: NSObject {
@@ -71,5 +107,7 @@ open class UNUserNotificationCenter: NSObject {
     }
     open func setBadgeCount(_ newBadgeCount: Int) async throws { lock.withLock { kept.icon = newBadgeCount } }
     open func deliveredNotifications() async -> [UNNotification] { [] }
+    open func setNotificationCategories(_ categories: Set<UNNotificationCategory>) {}
     open func removeAllDeliveredNotifications() {}
+    open func removeDeliveredNotifications(withIdentifiers identifiers: [String]) {}
 }

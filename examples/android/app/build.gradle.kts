@@ -58,6 +58,6 @@ dependencies {
     implementation("dev.hotwire:core:1.3.1")
     implementation("dev.hotwire:navigation-fragments:1.3.1")
     implementation("com.google.android.material:material:1.12.0")
-    implementation(platform("com.google.firebase:firebase-bom:34.14.1"))
-    implementation("com.google.firebase:firebase-messaging")
+    // 25.1 registers installation IDs; 25.1.2 mends a registration that failed with FID_ALREADY_USED.
+    implementation("com.google.firebase:firebase-messaging:25.1.2")
 }

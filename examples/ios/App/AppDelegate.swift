@@ -36,8 +36,19 @@ extension AppDelegate: UIApplicationDelegate {
     ) -> Bool {
         configureHotwire()
         UNUserNotificationCenter.current().delegate = Services.shared.pushDelegate
+        registerCategories()
         Services.shared.registerForPushes()
         return true
+    }
+
+    /// The categories of the server's whose alerts tell the app of a swipe: with `dismiss: read` it reads the notification, with
+    /// any other it does nothing. Without `customDismissAction` iOS tells the app of none. An app with buttons gives their
+    /// category its actions here.
+    private func registerCategories() {
+        let categories = ["NOTICE"].map {
+            UNNotificationCategory(identifier: $0, actions: [], intentIdentifiers: [], options: .customDismissAction)
+        }
+        UNUserNotificationCenter.current().setNotificationCategories(Set(categories))
     }
 
     func application(_ application: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data) {

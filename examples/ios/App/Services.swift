@@ -37,7 +37,7 @@ final class Services {
             userToken: { [userToken] in await userToken.token(refused: $0) })
         registration = DeviceRegistration(api: api, storage: storage)
         push = PushHandler(
-            api: api, badge: badge, icon: BadgeIcon.system(badge), inboxPath: Addresses.inbox,
+            api: api, badge: badge, icon: BadgeIcon.system(badge), inboxPath: Addresses.inbox, shown: .system,
             report: { Services.shared.log($0) })
         pushDelegate = PushDelegate(push)
     }

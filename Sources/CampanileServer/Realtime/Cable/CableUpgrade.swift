@@ -1,10 +1,6 @@
 import CampanileCore
 import Crypto
-#if canImport(FoundationEssentials)
 import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The reason why a request is not upgraded.
 enum CableRefusal: Error, Hashable {

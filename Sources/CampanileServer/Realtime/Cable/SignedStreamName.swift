@@ -1,11 +1,7 @@
 import CampanileCore
 import Crypto
 import CryptoExtras
-#if canImport(FoundationEssentials)
 import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// The name of a stream under a signature that a Rails application shares with us, as turbo-rails writes it: the name as
 /// a JSON string, in Base64, then `--` and the HMAC-SHA256 of that Base64 text in hexadecimal.

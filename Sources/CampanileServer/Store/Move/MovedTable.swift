@@ -16,10 +16,11 @@ struct MovedTable: Sendable {
     /// Takes the same, for a table that SQLite doesn't have.
     let insertBeside: SQL?
 
-    /// All, each after those that its rows refer to. What only one of the stores has isn't among them: `notification_data`, which
-    /// goes with the notifications, and `nodes` and `shards`; `program_state` goes last, with the end of the move.
+    /// All, each after those that its rows refer to. What only one of the stores has isn't among them: `notification_data` and
+    /// `notification_payloads`, which go with the notifications, and `nodes` and `shards`; `program_state` goes last, with the end of the move.
     static let names = [
-        "inboxes", "api_keys", "device_tokens", "notifications", "deliveries", "events", "departed_devices", "left_tokens",
+        "inboxes", "api_keys", "device_tokens", "notifications", "external_ids", "deliveries", "events", "departed_devices",
+        "left_tokens",
         "idempotency_keys", "large_calls", "large_call_parts", "revocations", "imported_entries", "provider_tokens",
     ]
 
@@ -36,7 +37,10 @@ struct MovedTable: Sendable {
         ],
         "device_tokens": ["shard": "app || char(0) || token"],
         "notifications": [
-            "data": "iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = id), data)"
+            "data": "iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = id), data)",
+            "payload": """
+            iif(payload IS NULL, NULL, coalesce((SELECT p.payload FROM notification_payloads p WHERE p.notification_id = id), payload))
+            """,
         ],
         "idempotency_keys": ["answer": "iif(made IS NULL, answer, NULL)"],
     ]
@@ -102,7 +106,8 @@ struct MovedTable: Sendable {
             switch parts.count {
             case 1: try connection.forEach(select, parts[0], limit, body: take)
             case 2: try connection.forEach(select, parts[0], parts[1], limit, body: take)
-            default: try connection.forEach(select, parts[0], parts[1], parts[2], limit, body: take)
+            case 3: try connection.forEach(select, parts[0], parts[1], parts[2], limit, body: take)
+            default: try connection.forEach(select, parts[0], parts[1], parts[2], parts[3], limit, body: take)
             }
         } catch is Full {
             // The rest comes next.

@@ -95,6 +95,33 @@ struct PostgresGatheredWrites: Sendable {
     }
 }
 
+/// Of `deliveries d` and its answer `u`; `DeliveryRepository.oweEdited` says what it is.
+private let isEditedMeanwhile: SQL = "u.state = 'accepted' AND d.state = 'sending' AND d.due_at IS NOT NULL"
+/// Settles deliveries, or puts them back to wait, and keeps the last few answers of each. The server wrote that JSON itself: it is parsed
+/// only where the oldest answer goes.
+private let answeredDeliveries: SQL = """
+    WITH changed AS (
+        UPDATE deliveries d SET
+            state = CASE WHEN \(isEditedMeanwhile) THEN 'owed' ELSE u.state END,
+            due_at = CASE WHEN \(isEditedMeanwhile) THEN d.due_at ELSE u.due_at END,
+            settled_at = CASE WHEN \(isEditedMeanwhile) THEN NULL ELSE u.settled_at END,
+            attempts = d.attempts - u.uncounted,
+            reason = CASE WHEN \(isEditedMeanwhile) THEN 'edited' ELSE d.reason END,
+            answers = CASE WHEN u.answer IS NULL THEN d.answers
+                WHEN d.answers IS NULL THEN '[' || u.answer || ']'
+                WHEN json_array_length(d.answers::json) < $8 THEN left(d.answers, -1) || ',' || u.answer || ']'
+                ELSE '[' || (SELECT string_agg(e.value::text || ',', '' ORDER BY e.place)
+                    FROM json_array_elements(d.answers::json) WITH ORDINALITY AS e (value, place) WHERE e.place > 1)
+                    || u.answer || ']' END
+        FROM unnest($1, $2, $3, $4, $5, $6, $7)
+            AS u (notification_id, device_id, state, due_at, settled_at, uncounted, answer)
+        WHERE d.notification_id = u.notification_id AND d.device_id = u.device_id AND d.settled_at IS NULL
+        RETURNING d.state, d.notification_id, d.device_id)
+    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
+    SELECT state, notification_id, device_id FROM changed WHERE state IN ('rejected', 'failed', 'gone', 'withheld')
+    ON CONFLICT DO NOTHING
+    """
+
 // MARK: - Sending
 
 extension PostgresGatheredWrites {
@@ -117,15 +144,17 @@ extension PostgresGatheredWrites {
         try connection.queue(
             """
             INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body, category, deep_link, data, push, sound,
-                collapse_key, thread_id, expires_at)
-            SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                collapse_key, thread_id, expires_at, payload, external_id, api_key_id)
+            SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
             """, try PostgresArray(notifications.map(\.inbox)), try PostgresArray(all.map(\.id)),
             try PostgresArray(all.map(\.createdAt)), try PostgresArray(optional: notifications.map(\.readAt)),
             try PostgresArray(all.map(\.content.title)), try PostgresArray(all.map(\.content.body)),
             try PostgresArray(optional: all.map(\.content.category)), try PostgresArray(optional: all.map(\.content.deepLink)),
             try PostgresArray(optional: all.map(\.content.data)), try PostgresArray(all.map(\.push.push)),
             try PostgresArray(optional: all.map(\.push.sound)), try PostgresArray(optional: all.map(\.push.collapseKey)),
-            try PostgresArray(optional: all.map(\.push.threadID)), try PostgresArray(optional: all.map(\.push.expiresAt)))
+            try PostgresArray(optional: all.map(\.push.threadID)), try PostgresArray(optional: all.map(\.push.expiresAt)),
+            try PostgresArray(optional: all.map(\.content.payload)), try PostgresArray(optional: all.map(\.externalID)),
+            try PostgresArray(optional: all.map(\.producer)))
     }
 
     private func send(_ inboxes: [RememberedInbox], on connection: PostgresConnection) throws {
@@ -164,27 +193,9 @@ extension PostgresGatheredWrites {
             try PostgresArray(optional: claims.map { $0.reason?.rawValue }))
     }
 
-    /// Of the answers a delivery keeps the last few. They are this program's own JSON, which needs no parsing but where one goes.
     private func sendAnswers(on connection: PostgresConnection) throws {
         try connection.queue(
-            """
-            WITH changed AS (
-                UPDATE deliveries d SET state = u.state, due_at = u.due_at, settled_at = u.settled_at,
-                    attempts = d.attempts - u.uncounted,
-                    answers = CASE WHEN u.answer IS NULL THEN d.answers
-                        WHEN d.answers IS NULL THEN '[' || u.answer || ']'
-                        WHEN json_array_length(d.answers::json) < $8 THEN left(d.answers, -1) || ',' || u.answer || ']'
-                        ELSE '[' || (SELECT string_agg(e.value::text || ',', '' ORDER BY e.place)
-                            FROM json_array_elements(d.answers::json) WITH ORDINALITY AS e (value, place) WHERE e.place > 1)
-                            || u.answer || ']' END
-                FROM unnest($1, $2, $3, $4, $5, $6, $7)
-                    AS u (notification_id, device_id, state, due_at, settled_at, uncounted, answer)
-                WHERE d.notification_id = u.notification_id AND d.device_id = u.device_id AND d.settled_at IS NULL
-                RETURNING d.state, d.notification_id, d.device_id)
-            INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
-            SELECT state, notification_id, device_id FROM changed WHERE state IN ('rejected', 'failed', 'gone', 'withheld')
-            ON CONFLICT DO NOTHING
-            """, try PostgresArray(answers.map(\.key.notification)), try PostgresArray(answers.map(\.key.device)),
+            answeredDeliveries, try PostgresArray(answers.map(\.key.notification)), try PostgresArray(answers.map(\.key.device)),
             try PostgresArray(answers.map(\.state.rawValue)), try PostgresArray(optional: answers.map(\.dueAt)),
             try PostgresArray(optional: answers.map(\.settledAt)), try PostgresArray(answers.map(\.uncounted)),
             try PostgresArray(optional: answers.map(\.answer)), Limits.answersPerDelivery)
@@ -222,11 +233,12 @@ extension PostgresGatheredWrites {
         }
         try connection.queue(
             """
-            INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at, made)
-            SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
+            INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at, made, badges)
+            SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
             """, try PostgresArray(keys.map(\.key.producer)), try PostgresArray(keys.map(\.key.text.text)),
             try PostgresArray(keys.map(\.kept.fingerprint)), try PostgresArray(optional: keys.map(\.kept.answer?.location)),
             try PostgresArray(optional: keys.map(\.kept.answer?.body)), try PostgresArray(keys.map(\.at)),
-            try PostgresArray(optional: keys.map { $0.kept.answer == nil ? $0.kept.made.flatMap(\.bytes) : nil }))
+            try PostgresArray(optional: keys.map { $0.kept.answer == nil ? $0.kept.made.flatMap(\.id.bytes) : nil }),
+            try PostgresArray(optional: keys.map { $0.kept.answer == nil ? $0.kept.made.flatMap(\.badgeBytes) : nil }))
     }
 }

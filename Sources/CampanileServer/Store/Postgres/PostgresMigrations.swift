@@ -8,6 +8,9 @@ enum PostgresMigrations {
         Migration(version: 2, name: "p0002_revocations"),
         Migration(version: 3, name: "p0003_parts_under_key"),
         Migration(version: 4, name: "p0004_write_proofs"),
+        Migration(version: 5, name: "p0005_kind"),
+        Migration(version: 6, name: "p0006_payload"),
+        Migration(version: 7, name: "p0007_external_ids"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

@@ -2,9 +2,6 @@ import CampanileCore
 import Push
 import SQLEngine
 
-private let deviceOfToken: SQL = """
-    SELECT \(Device.columns) FROM device_tokens d WHERE d.app = $1 AND d.token = $2 FOR NO KEY UPDATE
-    """
 private let dueDevices: SQL = """
     SELECT \(DueDevice.columns.postgres) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
     LEFT JOIN LATERAL (
@@ -16,10 +13,9 @@ private let dueDevices: SQL = """
 
 /// The part of `DeviceTokenRepository` that PostgreSQL does in its own way.
 extension PostgresStoreUnit {
-    func findDevice(app: String, token: String) throws -> Device? {
-        let found = try connected().first(deviceOfToken, app, token) { Device($0) }
-        if let found { memory.devices[found.schedule.id] = found }
-        return found
+    /// - Parameter found: locked.
+    func remember(_ found: [Device]) {
+        for device in found { memory.devices[device.schedule.id] = device }
     }
 
     /// Two users may register a token at once: the later one's transaction runs again, and finds the device.
@@ -27,11 +23,12 @@ extension PostgresStoreUnit {
         let id = try writing.first(
             """
             INSERT INTO device_tokens (app, token, shard, inbox_id, platform, provider, environment, app_version, locale,
-                created_at, last_registered_at)
-            VALUES ($1, $2, $3::smallint, $4, $5, $6, $7, $8, $9, $10, $10)
+                created_at, last_registered_at, kind)
+            VALUES ($1, $2, $3::smallint, $4, $5, $6, $7, $8, $9, $10, $10, $11)
             ON CONFLICT (app, token) DO NOTHING RETURNING id
             """, app, device.token, Int(TokenShard.of(app: app, token: device.token)), inbox, device.platform.rawValue,
-            device.provider.rawValue, device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt
+            device.provider.rawValue, device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt,
+            device.kind.rawValue
         ) { $0.device(0) }
         guard let id else {
             throw SQLError(code: .serialization, message: "another transaction registered the token a moment ago")

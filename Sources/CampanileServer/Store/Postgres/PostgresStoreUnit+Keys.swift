@@ -8,9 +8,9 @@ extension PostgresStoreUnit {
         if let known = memory.keys[name] { return known }
         let found =
             try plainConnection.first(
-                "SELECT fingerprint, location, answer, made, created_at FROM idempotency_keys WHERE api_key_id = $1 AND key = $2",
+                "SELECT fingerprint, location, answer, made, badges, created_at FROM idempotency_keys WHERE api_key_id = $1 AND key = $2",
                 name.producer, name.text.text
-            ) { RememberedKey.taken(KeptCall($0, from: 0, isOfFile: false), at: $0.time(4)) } ?? .absent
+            ) { RememberedKey.taken(KeptCall($0, from: 0, isOfFile: false), at: $0.time(5)) } ?? .absent
         memory.keys[name] = found
         return found
     }

@@ -4,14 +4,10 @@ import SQLEngine
 /// The part of `NotificationRepository` that PostgreSQL does in its own way: a transaction gathers the rows.
 extension PostgresStoreUnit {
     func insert(_ notification: Notification, inbox: InboxID) throws {
-        let (content, push) = (notification.content, notification.push)
+        let push = notification.push
         // Here, so that one that can't be stored spoils no other write.
-        for text in [
-            content.title, content.body, content.category, content.deepLink, content.data, push.sound, push.collapseKey,
-            push.threadID,
-        ] {
-            try text?.requireStorable()
-        }
+        try notification.content.requireStorable()
+        for text in [push.sound, push.collapseKey, push.threadID, notification.externalID] { try text?.requireStorable() }
         noteChange()
         gathered.insert(notification, inbox: inbox)
     }
@@ -26,6 +22,12 @@ extension PostgresStoreUnit {
         }
         noteChange()
         return gathered.setRead(readAt, id, inbox: inbox)
+    }
+}
+
+extension NotificationContent {
+    func requireStorable() throws {
+        for text in [title, body, category, deepLink, data, payload] { try text?.requireStorable() }
     }
 }
 

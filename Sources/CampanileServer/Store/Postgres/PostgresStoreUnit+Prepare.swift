@@ -12,10 +12,10 @@ private let inboxesOfUsersAndIDs: SQL = """
     ORDER BY i.id FOR NO KEY UPDATE OF i
     """
 private let devicesOfInboxes: SQL = """
-    SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = ANY ($1) ORDER BY d.id FOR NO KEY UPDATE
+    SELECT \(Device.columns.postgres) FROM device_tokens d WHERE d.inbox_id = ANY ($1) ORDER BY d.id FOR NO KEY UPDATE
     """
 private let devicesOfInboxesAndOthers: SQL = """
-    SELECT \(Device.columns) FROM device_tokens d WHERE d.id IN (
+    SELECT \(Device.columns.postgres) FROM device_tokens d WHERE d.id IN (
         SELECT w.id FROM device_tokens w WHERE w.inbox_id = ANY ($1) UNION SELECT unnest($2)
         UNION SELECT w.id FROM unnest($3, $4) AS u (app, token) JOIN device_tokens w ON w.app = u.app AND w.token = u.token)
     ORDER BY d.id FOR NO KEY UPDATE
@@ -95,12 +95,12 @@ extension PostgresStoreUnit {
         for key in keys { memory.keys[key] = .absent }
         try plainConnection.forEach(
             """
-            SELECT k.api_key_id, k.key, k.fingerprint, k.location, k.answer, k.made, k.created_at
+            SELECT k.api_key_id, k.key, k.fingerprint, k.location, k.answer, k.made, k.badges, k.created_at
             FROM unnest($1, $2) AS u (api_key_id, key) JOIN idempotency_keys k ON k.api_key_id = u.api_key_id AND k.key = u.key
             """, try PostgresArray(keys.map(\.producer)), try PostgresArray(keys.map(\.text.text))
         ) { row in
             let key = KeyOfProducer(producer: APIKeyID(row.number(0)), text: ExactText(row.text(1)))
-            memory.keys[key] = .taken(KeptCall(row, from: 2, isOfFile: false), at: row.time(6))
+            memory.keys[key] = .taken(KeptCall(row, from: 2, isOfFile: false), at: row.time(7))
         }
     }
 }

@@ -11,9 +11,9 @@ private let newInbox: SQL = """
     ON CONFLICT (app, user_id) DO NOTHING RETURNING \(RememberedInbox.columns)
     """
 private let devicesOfInbox: SQL = """
-    SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id FOR NO KEY UPDATE
+    SELECT \(Device.columns.postgres) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id FOR NO KEY UPDATE
     """
-private let deviceOfID: SQL = "SELECT \(Device.columns) FROM device_tokens d WHERE d.id = $1 FOR NO KEY UPDATE"
+private let deviceOfID: SQL = "SELECT \(Device.columns.postgres) FROM device_tokens d WHERE d.id = $1 FOR NO KEY UPDATE"
 
 /// The transactions of a group of writes on PostgreSQL: what is behind the `StoreTransaction` that `Store.write` gives its closures.
 ///

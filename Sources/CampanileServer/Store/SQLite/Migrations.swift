@@ -24,6 +24,10 @@ enum Migrations {
         Migration(version: 15, name: "m0015_retained"),
         Migration(version: 16, name: "m0016_left"),
         Migration(version: 17, name: "m0017_parts_under_key"),
+        Migration(version: 18, name: "m0018_kind"),
+        Migration(version: 19, name: "m0019_payload"),
+        Migration(version: 20, name: "m0020_payload_aside"),
+        Migration(version: 21, name: "m0021_external_ids"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -114,7 +114,7 @@ extension Store {
     /// Opens the database for a command, with a server beside it or without one. The schema isn't changed under a server of an
     /// earlier version: that doesn't know what the new one means, nor would the copy of before have what it still writes.
     static func openBeside(
-        _ path: String, world: World, copying: DatabaseCopy.Progress = { _, _ in }
+        _ path: String, world: World, copying: @escaping DatabaseCopy.Progress = { _, _ in }
     ) throws -> (database: Store, migrated: MigrationReport) {
         if DatabaseAddress.isPostgres(path) {
             try refuseUnderNodes(path)

@@ -16,7 +16,7 @@ extension Store {
 
     static func open(
         _ path: String, options: DatabaseOptions = commandOptions, world: World,
-        copying: DatabaseCopy.Progress = { _, _ in }
+        copying: @escaping DatabaseCopy.Progress = { _, _ in }
     ) throws -> (database: Store, migrated: MigrationReport) {
         try makeFolder(of: path)
         var options = options

@@ -46,9 +46,11 @@ internal data class BadgeRecord(
     fun registered(session: Long): BadgeRecord? =
         if (session != this.session || owner == Owner.NOBODY || isConfirmed) null else copy(isRegistered = true)
 
-    /** The number of a push, which doesn't name its user. */
-    fun heard(count: Long, version: Long): BadgeRecord? =
-        if (owner != Owner.UNKNOWN && !isConfirmed) null else taken(count, version)
+    /** True if a push counts: it doesn't name its user, so before the server's answer it may be the former one's. */
+    val takesPushes: Boolean get() = owner == Owner.UNKNOWN || isConfirmed
+
+    /** The number of a push. */
+    fun heard(count: Long, version: Long): BadgeRecord? = if (takesPushes) taken(count, version) else null
 
     /** A push's number; none without a version. */
     fun heard(push: PushPayload): BadgeRecord? {
@@ -111,7 +113,7 @@ internal data class BadgeRecord(
  * The app's one number. It belongs to one user and has a version: pushes, answers and streams overtake each other. It
  * survives launches in its [storage].
  */
-class BadgeStore(private val storage: ClientStorage) {
+class BadgeStore(internal val storage: ClientStorage) {
     private val observers = CopyOnWriteArrayList<(Int) -> Unit>()
     private val lock = Any()
     private val untold = ArrayDeque<Pair<Int, ((Int) -> Unit)?>>()
@@ -128,6 +130,12 @@ class BadgeStore(private val storage: ClientStorage) {
     val isSignedOut: Boolean get() = record.owner == BadgeRecord.Owner.NOBODY
 
     internal val session: Long get() = record.session
+
+    /** The signed-in user; null where the app has never said, or after a sign-out. */
+    internal val user: String? get() = record.user
+
+    /** True if a push that comes now is the user's own. */
+    internal val takesPushes: Boolean get() = record.takesPushes
 
     private val record: BadgeRecord get() = BadgeRecord.read(storage.read(KEY))
 
@@ -172,8 +180,13 @@ class BadgeStore(private val storage: ClientStorage) {
      * clearing.
      */
     fun refresh(api: CampanileAPI) {
+        refresh(api) { user -> api.badge(user) }
+    }
+
+    /** Refreshes with another call of the user's whose answer has the number. */
+    internal fun refresh(api: CampanileAPI, ask: (user: String?) -> Badge) {
         val asking = record
-        val answer = api.badge(asking.user)
+        val answer = ask(asking.user)
         change { it.answered(answer, asking.session) }
         val now = record
         val isOwed = now.owesClearing && now.session == asking.session && now.version == answer.version

@@ -6,6 +6,7 @@ import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
 import kotlinx.serialization.json.buildJsonObject
 import kotlinx.serialization.json.put
+import kotlinx.serialization.json.putJsonArray
 
 /** A user token with the user whose it is, the token's `sub`. */
 data class UserToken(val user: String, val text: String)
@@ -27,7 +28,7 @@ class CampanileAPI(
 ) {
     val baseURL: String = baseURL.trimEnd('/')
 
-    /** This device's token, which its calls name: the server sends it no push for a number that an answer gave it. */
+    /** The token or installation ID registered last. Calls name it, so the server sends no push for a number that an answer gave. */
     @Volatile
     var deviceToken: String? = null
 
@@ -45,8 +46,10 @@ class CampanileAPI(
     }
 
     /** Marks a notification as read, or as unread. Its answer holds no number: call [badge] afterwards. */
-    fun markRead(id: String, isRead: Boolean = true): InboxNotification =
-        read(call("PATCH", notification(id), buildJsonObject { put("read", isRead) }), InboxNotification::read)
+    fun markRead(id: String, isRead: Boolean = true): InboxNotification = markRead(id, isRead, null)
+
+    internal fun markRead(id: String, isRead: Boolean, user: String?): InboxNotification =
+        read(call("PATCH", notification(id), buildJsonObject { put("read", isRead) }, user = user), InboxNotification::read)
 
     /**
      * Marks all as read and clears the badge.
@@ -60,6 +63,22 @@ class CampanileAPI(
 
     /** Deletes a notification. Succeeds if it is already gone. */
     fun delete(id: String) = deleteIfThere(notification(id), null)
+
+    /**
+     * Asks which of the notifications that the phone shows are to leave, because their entries were read or deleted elsewhere. Marks
+     * nothing and clears nothing. [PushHandler.cameToForeground] calls it.
+     *
+     * @param ids as the pushes have them. More than 100 take several calls.
+     */
+    fun reconcile(ids: List<String>): Reconciled = reconcile(ids, null)
+
+    internal fun reconcile(ids: List<String>, user: String?): Reconciled {
+        val answers = ids.distinct().chunked(RECONCILED_IDS).ifEmpty { listOf(emptyList()) }.map { some ->
+            val body = buildJsonObject { putJsonArray("ids") { some.forEach { add(JsonPrimitive(it)) } } }
+            read(call("POST", "/notifications/reconcile", body, user = user), Reconciled::read)
+        }
+        return Reconciled(answers.flatMap { it.handled }, answers.last().badge)
+    }
 
     // The badge
 
@@ -75,16 +94,19 @@ class CampanileAPI(
     // Devices
 
     /**
-     * Registers a Firebase token for the user, or renews its registration. [DeviceRegistration] does it at the right times.
+     * Registers a Firebase token or installation ID for the user, or renews its registration. [DeviceRegistration] does it at the
+     * right times.
      *
      * @param appVersion such as `2.1.0`. A device without one is older than every `min_app_version`.
+     * @param kind what [token] is. The server refuses what can't be an installation ID as one.
      */
-    fun registerDevice(token: String, appVersion: String, locale: String? = null) =
-        registerDevice(token, appVersion, locale, null)
+    fun registerDevice(token: String, appVersion: String, locale: String? = null, kind: DeviceKind = DeviceKind.TOKEN) =
+        registerDevice(token, appVersion, locale, kind, null)
 
-    internal fun registerDevice(token: String, appVersion: String, locale: String?, user: String?) {
+    internal fun registerDevice(token: String, appVersion: String, locale: String?, kind: DeviceKind, user: String?) {
         val body = buildJsonObject {
             put("token", token)
+            if (kind == DeviceKind.FID) put("kind", "fid")
             put("platform", "android")
             put("app_version", appVersion)
             locale?.let { put("locale", it) }
@@ -177,6 +199,11 @@ class CampanileAPI(
 
     internal fun streamHeaders(token: UserToken, after: String): Map<String, String> =
         headers(token) + ("Accept" to "text/event-stream") + (if (after.isEmpty()) emptyMap() else mapOf("Last-Event-ID" to after))
+
+    private companion object {
+        /** The most ids that the server takes in one call. */
+        const val RECONCILED_IDS = 100
+    }
 }
 
 /** Percent-encoding of everything but the unreserved characters (RFC 3986 section 2.3). */

@@ -16,7 +16,13 @@ class DeviceRegistration(
     private val appVersion: String,
     private val locale: String? = null
 ) {
+    private class Identifier(val text: String, val kind: DeviceKind)
+
     private val turn = ReentrantLock()
+
+    /** What Firebase gave in this launch. */
+    @Volatile
+    private var given: Identifier? = null
 
     /** The signed-in user; null until a page says who it is, and from the sign-out on. */
     @Volatile
@@ -33,15 +39,25 @@ class DeviceRegistration(
      * Registers Firebase's token, even an unchanged one: call it at every launch, and when the token changes. Before a sign-in
      * the token waits for it.
      */
-    fun register(token: String) {
-        storage.write(TOKEN, token)
-        api.deviceToken = token
+    fun register(token: String) = register(Identifier(token, DeviceKind.TOKEN))
+
+    /**
+     * Registers the Firebase Installation ID of an app that has opted in: call it with all that `onRegistered` brings. To the
+     * server the device stays the one that it had under the installation's token. On a phone whose Google Play services know no
+     * such registration, Firebase may bring a token there, which is registered as a token.
+     */
+    fun registerInstallation(id: String) = register(Identifier(id, DeviceKind.of(id)))
+
+    private fun register(identifier: Identifier) {
+        given = identifier
+        // A former one stays until the server has taken this one.
+        if (api.deviceToken == null) api.deviceToken = identifier.text
         registerAgain()
     }
 
     /**
-     * Call it when a page says who is signed in. The number, and the token that Firebase gave in this launch, now belong to
-     * that user. A token of an earlier launch isn't registered: in a restored backup it is another phone's.
+     * Call it when a page says who is signed in. The number, and what Firebase gave in this launch, now belong to that user. The
+     * token or ID of an earlier launch isn't registered: in a restored backup it is another phone's.
      *
      * @param isNew called before the network is asked if it was another user's number before.
      */
@@ -62,8 +78,8 @@ class DeviceRegistration(
     }
 
     /**
-     * Call it before your own session ends, because it needs a user token. Forgets the number and deletes the device token at
-     * the server. Keeps the token itself for the next user.
+     * Call it before your own session ends, because it needs a user token. Forgets the number and deletes the device at the
+     * server. Keeps its token or ID for the next user.
      *
      * @return null when no push comes any more; else why the user's pushes still come here until somebody signs in.
      */
@@ -72,13 +88,14 @@ class DeviceRegistration(
         user = null
         // Before the call to the server: when its answer comes, the next user may be signed in.
         badge.signedOut()
-        // Until Firebase gives a token in this launch, the server knows the last launch's.
-        val token = api.deviceToken ?: storage.read(TOKEN) ?: return null
+        if (given == null && sent.isEmpty()) return null
         storage.write(LEFT, "yes")
         return try {
             turn.withLock {
                 synchronized(this) { settled = begun }
-                api.deleteDevice(token, leaving)
+                // Until Firebase gives one in this launch, the server has the last launch's.
+                val identifiers = given?.let { withFormer(it.text) } ?: sent
+                identifiers.forEach { api.deleteDevice(it, leaving) }
             }
             storage.write(LEFT, null)
             null
@@ -90,22 +107,38 @@ class DeviceRegistration(
     private fun registerAgain() {
         val registration = synchronized(this) { ++begun }
         turn.withLock {
-            register()
+            send()
             synchronized(this) { settled = maxOf(settled, registration) }
         }
     }
 
-    private fun register() {
+    private fun send() {
         // No user is signed in yet, or not any more: the next signedIn() registers.
         val user = user ?: return
-        val token = api.deviceToken ?: return
+        val given = given ?: return
         val session = badge.session
-        api.registerDevice(token, appVersion, locale, user)
+        // Before the call, whose answer may get lost.
+        sent = withFormer(given.text)
+        api.registerDevice(given.text, appVersion, locale, given.kind, user)
+        sent = listOf(given.text)
+        api.deviceToken = given.text
         if (badge.registered(session)) badge.refresh(api)
     }
 
+    /** What the server may have this device under, the latest last. More than one until the server has answered. */
+    private var sent: List<String>
+        get() = storage.read(SENT)?.split(' ') ?: emptyList()
+        set(identifiers) = storage.write(SENT, identifiers.joinToString(" "))
+
+    /** [identifier], after what was sent for the same installation. Another one's, in a restored backup, is another phone's. */
+    private fun withFormer(identifier: String): List<String> =
+        sent.filter { it != identifier && installation(it) == installation(identifier) } + identifier
+
+    /** A registration token begins with its installation's ID and a colon. */
+    private fun installation(identifier: String): String = identifier.substringBefore(':')
+
     private companion object {
-        const val TOKEN = "device_token"
+        const val SENT = "device_token"
         const val LEFT = "left"
     }
 }

@@ -5,6 +5,7 @@ import java.io.Closeable
 import java.io.InputStream
 import java.net.HttpURLConnection
 import java.net.URL
+import java.util.concurrent.atomic.AtomicBoolean
 
 /** One request to the server. */
 class HttpCall(
@@ -19,9 +20,13 @@ class HttpCall(
 /** One answer, read to its end. */
 class HttpAnswer(val status: Int, val body: String)
 
-/** An answer whose bytes come as the server sends them. Closing it ends the connection. */
+/** An answer whose bytes come as the server sends them. The first [close] ends the connection; a later one does nothing. */
 class HttpStream(val status: Int, val bytes: InputStream, private val end: () -> Unit) : Closeable {
-    override fun close() = end()
+    private val isClosed = AtomicBoolean()
+
+    override fun close() {
+        if (isClosed.compareAndSet(false, true)) end()
+    }
 }
 
 /** Sends requests. Both functions wait for the network and throw an [java.io.IOException] where it fails. */

@@ -16,7 +16,10 @@ data class Badge(val count: Long, val unreadCount: Long, val version: Long) {
 data class InboxNotification(
     val id: String,
     val title: String,
+    val subtitle: String?,
     val body: String,
+    /** The address of a picture. */
+    val imageUrl: String?,
     val category: String?,
     /** As the producer wrote it; [DeepLinkRouter] turns it into screens. */
     val deepLink: String?,
@@ -24,14 +27,19 @@ data class InboxNotification(
     val data: Map<String, JsonElement>,
     val createdAt: String,
     /** Null while it is unread. */
-    val readAt: String?
+    val readAt: String?,
+    /** The producer's own name for it; null without one, and from an older server. */
+    val externalId: String? = null,
+    /** The time of the producer's last edit; null without one, and from an older server. */
+    val editedAt: String? = null
 ) {
     companion object {
         internal fun read(json: JsonElement?): InboxNotification? {
             return InboxNotification(
-                json["id"].text ?: return null, json["title"].text ?: return null, json["body"].text ?: return null,
+                json["id"].text ?: return null, json["title"].text ?: return null, json["subtitle"].text,
+                json["body"].text ?: return null, json["image_url"].text,
                 json["category"].text, json["deep_link"].text, json["data"] as? JsonObject ?: emptyMap(),
-                json["created_at"].text ?: return null, json["read_at"].text
+                json["created_at"].text ?: return null, json["read_at"].text, json["external_id"].text, json["edited_at"].text
             )
         }
     }
@@ -55,7 +63,7 @@ data class InboxEvent(val id: String, val change: Change) {
     sealed interface Change {
         data class Created(val notification: InboxNotification) : Change
 
-        /** Marked as read or unread. */
+        /** Marked as read or unread, or edited by its producer. */
         data class Updated(val notification: InboxNotification) : Change
         data class Deleted(val id: String) : Change
 

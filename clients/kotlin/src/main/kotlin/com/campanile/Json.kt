@@ -8,11 +8,13 @@ import kotlinx.serialization.json.JsonNull
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
 
-/** Reads JSON; [JsonNull] for a text that is none. */
+/** Reads JSON; [JsonNull] for a text that is none, or nested too deeply. */
 internal fun json(text: String): JsonElement = try {
     Json.parseToJsonElement(text)
 } catch (_: SerializationException) {
     JsonNull
+} catch (_: StackOverflowError) {
+    JsonNull // Thousands of brackets in one another: the parser calls itself for each.
 }
 
 /** The value of an object's key; null for another kind of value, or without the key. */

@@ -84,8 +84,11 @@ object Main {
         vectorTests(tests) { name -> Json.parseToJsonElement(File(arguments[1], "$name.json").readText()) }
         if (arguments[0] == "all") {
             badgeTests(tests)
+            alertTests(tests)
+            dismissalTests(tests)
             callTests(tests)
             registrationTests(tests)
+            firebaseTests(tests)
             streamTests(tests)
             serverTests(tests, LiveServer(Json.parseToJsonElement(File(arguments[2]).readText())))
         }

@@ -43,11 +43,11 @@ internal class LiveServer(settings: JsonElement) {
         return (answer["device_tokens"].list ?: emptyList()).associate { it["token"].text to it["app_version"].text }
     }
 
-    /** The messages to a device that the simulator took, the oldest first. */
+    /** The messages to a device, by its token or installation ID, that the simulator took, the oldest first. */
     fun messages(device: String): List<JsonElement> = record.readLines().map(::json)
         .filter { it["service"].text == "fcm" && it["status"].long == 200L }
         .map { json(it["payload"].text ?: "")["message"] ?: throw AssertionError("$it") }
-        .filter { it["token"].text == device }
+        .filter { (it["token"] ?: it["fid"]).text == device }
 
     private fun ask(method: String, path: String, credential: String, body: String? = null): String {
         val headers = mapOf("Authorization" to "Bearer $credential", "Content-Type" to "application/json")
@@ -137,6 +137,18 @@ internal fun serverTests(tests: Tests, server: LiveServer) {
         val (new, old) = listOf("fcm-clara-new", "fcm-clara-old").map { payload(server.messages(it).first()) }
         expectEqual(Triple(new.id, new.deepLink, new.category), Triple(id, "home/ranking", "NOTICE"))
         expectEqual(Triple(old.id, old.deepLink, old.category), Triple(id, null, "NOTICE"))
+    }
+
+    tests.test("a device that changes from its token to its installation ID stays one, and its pushes go to the ID") {
+        val phone = Device(server, "ines", "inesInstallation:fcm")
+        phone.registration.registerInstallation("inesInstallation")
+        expectEqual(server.devices("ines"), mapOf<String?, String?>("inesInstallation" to "2.1.0"))
+        server.send("ines", "one")
+        eventually("the push has come") { server.messages("inesInstallation").isNotEmpty() }
+        expectEqual(server.messages("inesInstallation").first()["fid"].text, "inesInstallation")
+        expectEqual(server.messages("inesInstallation:fcm").size, 0)
+        expectEqual(phone.registration.signOut(), null)
+        expectEqual(server.devices("ines"), emptyMap())
     }
 
     tests.test("what is cleared on one device comes as 0 to the other, and a tap marks read") {

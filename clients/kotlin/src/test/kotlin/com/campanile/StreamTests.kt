@@ -62,6 +62,17 @@ internal fun streamTests(tests: Tests) {
         }
     }
 
+    tests.test("a stream that is closed while it connects ends its connection once") {
+        lateinit var events: EventStream
+        var ends = 0
+        events = scripted(ScriptedTransport({ _, _ ->
+            events.close()
+            HttpStream(200, ByteArrayInputStream(ByteArray(0))) { ends += 1 }
+        })).events()
+        events.run {}
+        expectEqual(ends, 1)
+    }
+
     tests.test("a number follows a stream until the user changes") {
         val store = BadgeStore(MemoryStorage())
         val told = Collections.synchronizedList(mutableListOf<Int>())

@@ -6,6 +6,7 @@ import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
 import kotlinx.serialization.json.buildJsonObject
 import kotlinx.serialization.json.put
+import kotlinx.serialization.json.putJsonArray
 
 /** The cases of clients/vectors, which Swift's tests and the web pieces' read too. */
 internal fun vectorTests(tests: Tests, read: (String) -> JsonElement) {
@@ -111,6 +112,9 @@ private fun payloads(vectors: JsonElement) {
             put("badge", payload.badge)
             put("badge_version", payload.badgeVersion)
             put("is_alert", payload.isAlert)
+            putJsonArray("dismissed") { payload.dismissed.forEach { add(JsonPrimitive(it)) } }
+            put("dismissed_through", payload.dismissedThrough)
+            put("is_read_by_swipe", payload.isReadBySwipe)
         }
         expectEqual<JsonElement?>(written, vector["payload"], vector.says)
     }

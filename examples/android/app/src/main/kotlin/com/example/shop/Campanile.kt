@@ -11,6 +11,8 @@ import com.campanile.DeepLinkError
 import com.campanile.DeepLinkRouter
 import com.campanile.DeepLinkTree
 import com.campanile.DeviceRegistration
+import com.campanile.FirebaseCalls
+import com.campanile.FirebaseRegistration
 import com.campanile.HandedTokens
 import com.campanile.PushHandler
 import com.campanile.PushPayload
@@ -36,6 +38,9 @@ object Campanile {
     private lateinit var follower: BadgeFollower
     private val arrivals = CopyOnWriteArraySet<() -> Unit>()
 
+    /** Null in an app without Firebase. */
+    private var firebase: FirebaseRegistration? = null
+
     lateinit var badge: BadgeStore
         private set
     lateinit var pushes: PushHandler
@@ -59,7 +64,7 @@ object Campanile {
         registration = DeviceRegistration(api, storage, badge, BuildConfig.VERSION_NAME, Locale.getDefault().toLanguageTag())
         follower = BadgeFollower(api, badge) { work -> inBackground { work() } }
         session = UserSession(tokens, registration, follower) { user -> userChanges.forEach { it(user) } }
-        pushes = PushHandler(api, badge, Addresses.INBOX)
+        pushes = PushHandler(api, badge, Addresses.INBOX, ShownAlerts(context))
         inBackground { router = Addresses.router(api.deepLinks()) }
     }
 
@@ -82,12 +87,23 @@ object Campanile {
         answer(session.signOut()?.also { Log.w(TAG, it) } == null)
     }
 
+    /** At every start: registers the app with Firebase, whose answer comes to one of the next two functions. */
+    fun startPushes(calls: FirebaseCalls) {
+        val begun = FirebaseRegistration(calls, ::register) { Log.w(TAG, "Firebase hasn't registered this app: no pushes yet.", it) }
+        firebase = begun
+        begun.start()
+    }
+
     /** Firebase has given a token: at every start, and when it changes. */
     fun register(token: String) = inBackground(inTurn) { registration.register(token) }
+
+    /** The same in an app that has opted in to installation IDs. */
+    fun registerInstallation(id: String) = inBackground(inTurn) { registration.registerInstallation(id) }
 
     // The number
 
     fun cameToForeground() {
+        firebase?.cameToForeground()
         inBackground(inTurn) { registration.cameToForeground() }
         inBackground { pushes.cameToForeground(isInboxShown) }
         follower.cameToForeground()
@@ -117,6 +133,15 @@ object Campanile {
     // Links
 
     fun tapped(push: PushPayload) = inBackground { pushes.tapped(push) }
+
+    /** @param done called when the server knows of it, or the library keeps it for later. */
+    fun swiped(push: PushPayload, done: () -> Unit) = inBackground {
+        try {
+            pushes.swiped(push)
+        } finally {
+            done()
+        }
+    }
 
     /** The pages of a push's link, parents first; empty for a push without one, or a link that the app doesn't know. */
     fun pages(push: PushPayload): List<String> = pages { router.chain(push)?.screens ?: emptyList() }

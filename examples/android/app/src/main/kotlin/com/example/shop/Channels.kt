@@ -22,9 +22,9 @@ object Channels {
         }
     }
 
-    /** @return the named channel, or the default one where the app has no such channel: a category is newer than the app. */
-    fun known(context: Context, id: String?): String {
+    /** @return the first of the channels that the app has, or the default one: a name may be newer than the app. */
+    fun known(context: Context, vararg ids: String?): String {
         val manager = context.getSystemService(NotificationManager::class.java)
-        return id?.takeIf { manager.getNotificationChannel(it) != null } ?: context.getString(R.string.default_channel)
+        return ids.find { it != null && manager.getNotificationChannel(it) != null } ?: context.getString(R.string.default_channel)
     }
 }

@@ -2,7 +2,6 @@ package com.example.shop
 
 import android.app.Application
 import com.google.firebase.FirebaseApp
-import com.google.firebase.messaging.FirebaseMessaging
 import dev.hotwire.core.bridge.BridgeComponentFactory
 import dev.hotwire.core.config.Hotwire
 import dev.hotwire.core.turbo.config.PathConfiguration
@@ -33,9 +32,7 @@ class ShopApplication : Application() {
         )
 
         Campanile.start(this)
-        // Without google-services.json there is no Firebase app, and asking for a token would end this one.
-        if (FirebaseApp.getApps(this).isNotEmpty()) {
-            FirebaseMessaging.getInstance().token.addOnSuccessListener { Campanile.register(it) }
-        }
+        // Without google-services.json there is no Firebase app, and calling its messaging would end this one.
+        if (FirebaseApp.getApps(this).isNotEmpty()) Campanile.startPushes(MessagingCalls)
     }
 }

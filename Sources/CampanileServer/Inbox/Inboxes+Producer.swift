@@ -1,0 +1,116 @@
+import CampanileCore
+
+/// The actions of producers on the notifications that they created: one is changed, or taken back.
+extension Inboxes {
+    /// Changes a notification. Its badge stays, and what is still owed goes with the new content.
+    /// - Parameters:
+    ///   - userID: its user; nil finds it as long as its deliveries are kept.
+    ///   - edit: makes the new content.
+    ///   - isPushed: whether the devices that were sent the alert are sent it again, silently and in its place.
+    func edit(
+        _ id: UUIDv7, userID: String?, by producer: Producer, isPushed: Bool,
+        _ edit: @escaping @Sendable (Notification) throws -> NotificationContent
+    ) async throws -> Notification {
+        try await changeOwn(id, userID, by: producer) { notification, inbox, transaction in
+            var notification = notification
+            notification.content = try edit(notification)
+            notification.editedAt = transaction.now
+            inbox.record(.updated(id))
+            try transaction.notifications.update(notification, inbox: inbox.id)
+            if isPushed, notification.readAt == nil { try oweAgain(notification, &inbox, in: transaction) }
+            try badgePushes.save(inbox, in: transaction)
+            return notification
+        }
+    }
+
+    private func oweAgain(_ notification: Notification, _ inbox: inout Inbox, in transaction: StoreTransaction) throws {
+        guard notification.push.isOwed(at: transaction.now) else { return }
+        for place in inbox.devices.indices {
+            let device = inbox.devices[place].schedule.id
+            let isOwed = try transaction.deliveries.oweEdited(notification: notification.id, device: device) {
+                String(decoding: DeliverySettlements.usualAnswer(at: $0).text, as: UTF8.self)
+            }
+            guard isOwed else { continue }
+            inbox.isPushDue = true
+            inbox.changeDevice(place) { schedule in
+                guard !schedule.isInFlight, schedule.dueAt.map({ $0 > transaction.now }) ?? true else { return }
+                schedule.look(at: transaction.now)
+            }
+        }
+    }
+
+    /// Takes a notification back: it leaves the inbox, and with it what is owed for it.
+    func withdraw(_ id: UUIDv7, userID: String?, by producer: Producer) async throws {
+        try await changeOwn(id, userID, by: producer) { notification, inbox, transaction in
+            try withdraw(notification, &inbox, in: transaction)
+            try badgePushes.save(inbox, in: transaction)
+        }
+    }
+
+    /// Takes back what has an external id, for all users, in as many as one transaction may change.
+    /// - Returns: how many, and whether there may be more.
+    func withdraw(externalID: String, by producer: Producer) async throws -> (withdrawn: Int, hasMore: Bool) {
+        let limit = Limits.withdrawnPerCall
+        let holders = try await database.read {
+            try $0.externalIDs.holders(externalID, app: producer.app, producer: producer.name, limit: limit + 1)
+        }
+        return try await database.write(hints: holders.prefix(limit).map { .inbox($0.inbox) }) { transaction in
+            var withdrawn = 0
+            for holder in holders.prefix(limit) {
+                guard let found = try transaction.notifications.find(holder.notification, inbox: holder.inbox) else {
+                    try transaction.externalIDs.setGone(externalID, app: producer.app, inbox: holder.inbox)
+                    continue
+                }
+                guard try isOwn(found, producer, in: transaction) else { continue }
+                var inbox = try transaction.inboxes.load(holder.inbox)
+                try withdraw(found, &inbox, in: transaction)
+                try badgePushes.save(inbox, in: transaction)
+                withdrawn += 1
+            }
+            return (withdrawn, holders.count > limit)
+        }
+    }
+
+    private func withdraw(_ notification: Notification, _ inbox: inout Inbox, in transaction: StoreTransaction) throws {
+        let before = inbox.state.badge(badgePushes.policy)
+        inbox.apply(.deleted(notification.id), badgePushes.policy) { state in
+            state.deleted(notification.id, wasUnread: notification.readAt == nil)
+        }
+        if badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before) {
+            badgePushes.countChanged(&inbox, isUrgent: true)
+        }
+        try transaction.notifications.delete(notification.id, inbox: inbox.id)
+        if let externalID = notification.externalID, let owner = try transaction.inboxes.owner(inbox.id) {
+            try transaction.externalIDs.setGone(externalID, app: owner.app, inbox: inbox.id)
+        }
+    }
+
+    // MARK: One's own
+
+    /// Changes the inbox of a notification that the producer may change.
+    /// - Throws: `ClientError` 404 for one that isn't there, or is another's.
+    private func changeOwn<T: Sendable>(
+        _ id: UUIDv7, _ userID: String?, by producer: Producer,
+        _ body: @escaping @Sendable (Notification, inout Inbox, StoreTransaction) throws -> T
+    ) async throws -> T {
+        let found = try await database.read { reading in
+            if let userID { return try reading.inboxes.id(app: producer.app, userID: userID) }
+            guard let inbox = try reading.deliveries.inbox(ofNotification: id) else { return nil }
+            return try reading.inboxes.owner(inbox)?.app == producer.app ? inbox : nil
+        }
+        guard let found else { throw ClientError.notFound }
+        return try await database.write(hints: [.inbox(found)]) { transaction in
+            var inbox = try transaction.inboxes.load(found)
+            guard let notification = try transaction.notifications.find(id, inbox: found),
+                try isOwn(notification, producer, in: transaction)
+            else { throw ClientError.notFound }
+            return try body(notification, &inbox, transaction)
+        }
+    }
+
+    /// Returns whether a key of the producer's name created the notification, or none did.
+    private func isOwn(_ notification: Notification, _ producer: Producer, in transaction: StoreTransaction) throws -> Bool {
+        guard let creator = notification.producer, creator != producer.keyID else { return true }
+        return try transaction.apiKeys.name(creator).map { ExactText($0) } == ExactText(producer.name)
+    }
+}
