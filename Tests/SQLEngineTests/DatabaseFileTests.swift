@@ -78,6 +78,31 @@ struct TakenAwayTests {
         #expect(told.withLock { $0 } == [.displaced, nil, .displaced, nil], "told once each time")
     }
 
+    @Test("what joins a group after its start isn't acknowledged either", arguments: [false, true])
+    func joining(_ oneFails: Bool) async throws {
+        let fixture = try Fixture()
+        let told = Mutex<[ResultCode?]>([])
+        fixture.database.onDisplacement { error in told.withLock { $0.append(error?.code) } }
+        let away = Mutex<Away?>(nil)
+        let results = await runGroup(
+            fixture.database, after: { try insertThing($0, "first") },
+            [
+                { try insertThing($0.connection, "joins") },
+                {
+                    try insertThing($0.connection, "half done")
+                    if oneFails { try insertThing($0.connection, "first") }
+                },
+            ],
+            meanwhile: { away.withLock { $0 = Away(fixture) } })
+        #expect(results.map { $0?.code } == [.displaced, .displaced, .displaced])
+        #expect(told.withLock { $0 } == [.displaced], "at once, without a further write")
+        #expect(fixture.database.refusals.count == 1)
+        #expect(fixture.database.refusals.last?.code == .displaced)
+        away.withLock { $0?.bringBack() }
+        #expect(writes(fixture.database, "after") == nil)
+        #expect(try fixture.names == ["after"])
+    }
+
     @Test("tells of it without a write, while it looks for foreign changes", .endsIfItHangs)
     func byItself() async throws {
         let fixture = try Fixture()

@@ -230,8 +230,8 @@ extension Writer {
             if try !runHopefully(&jobs) { try runCarefully(&jobs) }
         } catch {
             failure = error
-            note(error)
             rollBack()
+            noteOrTell(error)
         }
         let watcher = monitor.withLock {
             groupSize = jobs.count
@@ -304,7 +304,9 @@ extension Writer {
         if isOpen { try commitTimed() }
     }
 
+    /// Commits, unless the files were taken away since the group began: it takes in jobs that came later than that.
     private func commitTimed() throws {
+        if let displacement = files.displacement { throw displacement.error }
         let begin = MonotonicClock.now()
         try connection.commit()
         commitTimes.record(MonotonicClock.now() &- begin)
@@ -396,6 +398,12 @@ extension Writer {
             // The new copy isn't on the disk either.
             isLogSaved = false
         }
+    }
+
+    /// Of a group whose files were taken away meanwhile, tells at once, as the next look would.
+    private func noteOrTell(_ error: any Error) {
+        if (error as? SQLError)?.code == .displaced, lookAtFiles() != nil { return }
+        note(error)
     }
 
     private func note(_ error: any Error) {
