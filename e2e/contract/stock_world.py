@@ -1,5 +1,6 @@
 """What stock_clients.py needs around its tests: a server, pages on another origin, names signed by Rails, and the clients
 that are programs or libraries."""
+import asyncio
 import functools
 import http.server
 import json
@@ -10,7 +11,7 @@ import threading
 import time
 from urllib.parse import parse_qs, urlsplit
 
-from websockets.sync.client import connect
+from websockets.asyncio.client import connect
 
 from e2e.harness import HarnessError
 from e2e.harness.hotwire import action_cable_file, turbo_file
@@ -167,26 +168,58 @@ class Curl:
 
 
 class Cable:
-    """ActionCable over websockets' own client."""
+    """ActionCable over websockets' own client. It reads and writes on one thread: websockets' client with threads uses one TLS
+    connection from two of them at once, which OpenSSL forbids, and Python before 3.13 doesn't prevent. One opening in four hundred
+    timed out, or broke, on a busy machine."""
 
     def __init__(self, world, user, **more):
-        self.opening = connect(world.cable, subprotocols=["actioncable-v1-json", "actioncable-unsupported"],
-                               additional_headers={"Authorization": f"Bearer {world.token(user)}"}, proxy=None, **more)
+        self.address = world.cable
+        self.options = {"subprotocols": ["actioncable-v1-json", "actioncable-unsupported"],
+                        "additional_headers": {"Authorization": f"Bearer {world.token(user)}"}, "proxy": None, **more}
+        self.runner = asyncio.Runner()
 
     def __enter__(self):
-        self.socket = self.opening.__enter__()
+        try:
+            self.socket = self._run(self._open())
+        except BaseException:
+            self.runner.close()
+            raise
         return self
 
-    def __exit__(self, *reason):
-        self.opening.__exit__(*reason)
+    def __exit__(self, *_):
+        try:
+            self.close()
+        finally:
+            self.runner.close()
+
+    async def _open(self):
+        return await connect(self.address, **self.options)
+
+    def _run(self, operation):
+        async def limited():
+            async with asyncio.timeout(WAIT_SECONDS):
+                return await operation
+        return self.runner.run(limited())
 
     def send(self, **message):
-        self.socket.send(json.dumps(message))
+        self._run(self.socket.send(json.dumps(message)))
+
+    def receive(self):
+        return json.loads(self._run(self.socket.recv()))
+
+    def ping(self, data):
+        """Waits for the pong."""
+        async def answered():
+            await (await self.socket.ping(data))
+        self._run(answered())
+
+    def close(self, code=1000, reason=""):
+        self._run(self.socket.close(code, reason))
 
     def until(self, holds):
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
-            message = json.loads(self.socket.recv(timeout=WAIT_SECONDS))
+            message = self.receive()
             if holds(message):
                 return message
         raise AssertionError("the message didn't come")
