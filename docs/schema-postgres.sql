@@ -88,6 +88,9 @@ CREATE TABLE device_tokens (
     busy_until         bigint,               -- the provider wants to hear nothing of the device before; it may be over
     seen_at            bigint,               -- when it last named itself with X-Device-Token, noted once a day; NULL: not since it registered
     kind               text     COLLATE "C" NOT NULL DEFAULT 'token', -- token, or fid: a Firebase Installation ID
+    dismissals         text     COLLATE "C", -- what is to leave its notification centre: ids that no accepted push named; ids that a
+                                             -- badge push named; each list may begin with through: and an id; NULL: nothing
+    emptied_at         bigint,               -- when the number became 0 on an iPhone, which emptied its notification centre
     UNIQUE (app, token)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);

@@ -98,6 +98,9 @@ CREATE TABLE device_tokens (
     busy_until         INTEGER,              -- the provider wants to hear nothing of the device before; it may be over
     seen_at            INTEGER,              -- when it last named itself with X-Device-Token, noted once a day; NULL: not since it registered
     kind               TEXT    NOT NULL DEFAULT 'token', -- token, or fid: a Firebase Installation ID
+    dismissals         TEXT,                 -- what is to leave its notification centre: ids that no accepted push named; ids that a
+                                             -- badge push named; each list may begin with through: and an id; NULL: nothing
+    emptied_at         INTEGER,              -- when the number became 0 on an iPhone, which emptied its notification centre
     UNIQUE (app, token)
 ) STRICT;
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);

@@ -78,6 +78,9 @@ embedded (const char *name)
   ENTRY ("m0021_external_ids.sql")
 #embed "../../migrations/sqlite/m0021_external_ids.sql"
   END
+  ENTRY ("m0022_dismissals.sql")
+#embed "../../migrations/sqlite/m0022_dismissals.sql"
+  END
 
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
@@ -99,6 +102,9 @@ embedded (const char *name)
   END
   ENTRY ("p0007_external_ids.sql")
 #embed "../../migrations/postgres/p0007_external_ids.sql"
+  END
+  ENTRY ("p0008_dismissals.sql")
+#embed "../../migrations/postgres/p0008_dismissals.sql"
   END
 
   /* The commit, which `make build` writes there. */

@@ -13,6 +13,12 @@ public struct UUIDv7: Hashable, Sendable {
     package static let least = UUIDv7(high: .min, low: .min)
     package static let greatest = UUIDv7(high: .max, low: .max)
 
+    /// The greatest value before this one; the least is its own.
+    package var predecessor: UUIDv7 {
+        guard low == 0 else { return UUIDv7(high: high, low: low - 1) }
+        return high == 0 ? self : UUIDv7(high: high - 1, low: .max)
+    }
+
     /// Milliseconds since 1970 UTC at which the id was made (or that the generator had reached by then).
     public var milliseconds: Int64 { Int64(high >> 16) }
 

@@ -39,11 +39,21 @@ package enum PayloadLimit {
             return true
         }
         let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis).withFieldsRead()
-        let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: isMutable ? [worstApp] : [])
+        let options = PayloadOptions(topics: [:], mutableContent: isMutable ? [worstApp] : [])
         return APNsPayload.alertPayload(worstCase(smallest, .ios), smallest, options).text.count <= bytes
             && [DevicePlatform.android, .ios].allSatisfy { platform in
-                FCMPayload.smallestSize(worstCase(smallest, platform), smallest, options) <= bytes
+                FCMPayload.size(worstCase(smallest, platform), smallest, options) <= bytes
             }
+    }
+
+    /// Returns whether a message with a dismissal needs no shortening.
+    static func fitsWhole(_ message: PushMessage, _ alert: PushAlert) -> Bool {
+        // The dismissal brings `mutable-content` along, and nothing else of the options counts.
+        let (alert, options) = (alert.withFieldsRead(), PayloadOptions(topics: [:]))
+        switch message.device.provider {
+        case .apns: return APNsPayload.alertPayload(message, alert, options).text.count <= bytes
+        case .fcm: return FCMPayload.size(message, alert, options) <= bytes
+        }
     }
 
     private static let worstApp = ""

@@ -7,6 +7,8 @@ package struct PushMessage: Sendable {
         case alert(PushAlert)
         /// Sets the icon's number and shows nothing: a clearing when the badge's count is 0, else a sync.
         case badge
+        /// Takes notifications away and tells no number: to an Android app that doesn't draw it.
+        case dismiss
     }
 
     /// `apns-id`: the same on every attempt at one delivery. A badge push has no delivery: each attempt carries the
@@ -18,11 +20,14 @@ package struct PushMessage: Sendable {
     package let device: PushDevice
     package let badge: Badge
     package let sentAt: Timestamp
+    /// The notifications that are to leave the device's notification centre; nil: none.
+    package private(set) var dismissal: Dismissal?
     /// The last moment at which it may be sent, in nanoseconds of `World.monotonic`; a later one makes it `unprocessed`.
     package var notAfter = Int64.max
 
     package init(
-        id: UUIDv7, kind: Kind, app: String, userID: String, device: PushDevice, badge: Badge, sentAt: Timestamp
+        id: UUIDv7, kind: Kind, app: String, userID: String, device: PushDevice, badge: Badge, sentAt: Timestamp,
+        dismissal: Dismissal? = nil
     ) {
         self.id = id
         self.kind = kind
@@ -31,6 +36,27 @@ package struct PushMessage: Sendable {
         self.device = device
         self.badge = badge
         self.sentAt = sentAt
+        self.dismissal = dismissal
+    }
+
+    /// Returns the message without its dismissal if that makes it too long: the first thing to go, before the body is shortened.
+    package func fitted() -> PushMessage {
+        guard dismissal != nil, case .alert(let alert) = kind, !PayloadLimit.fitsWhole(self, alert) else { return self }
+        var copy = self
+        copy.dismissal = nil
+        return copy
+    }
+}
+
+extension Dismissal {
+    /// The payload's member; FCM's `data` joins the ids by commas.
+    func member(asText: Bool) -> JSONValue.Member {
+        switch self {
+        case .through(let id): return .init("dismissedThrough", .string(id.description))
+        case .ids(let ids):
+            let texts = ids.map(\.description)
+            return .init("dismissed", asText ? .string(texts.joined(separator: ",")) : .array(texts.map { .string($0) }))
+        }
     }
 }
 
@@ -127,16 +153,26 @@ extension PushAlert {
     }
 }
 
-/// The form of clearings and alerts, from the configuration.
+/// The badge pushes that wake the iOS app (`content-available: 1`), so that it can take notifications away.
+package enum ContentAvailable: String, CaseIterable, Sendable {
+    /// Those that say what is to leave: iOS wakes an app only a few times an hour.
+    case whenDismissing = "when_dismissing"
+    case always = "true"
+    /// None, so none says what is to leave.
+    case never = "false"
+}
+
+/// The form of badge pushes and alerts, from the configuration.
 package struct PayloadOptions: Sendable {
-    /// True if a clearing wakes the app (`content-available: 1`), so that it can tidy up its notifications.
-    package let contentAvailable: Bool
+    package let contentAvailable: ContentAvailable
     /// `apns-topic` of each app that names one.
     package let topics: [String: String]
     /// The apps whose alerts run a notification service extension on iOS (`mutable-content: 1`).
     package let mutableContent: Set<String>
 
-    package init(contentAvailable: Bool, topics: [String: String], mutableContent: Set<String> = []) {
+    package init(
+        contentAvailable: ContentAvailable = .whenDismissing, topics: [String: String], mutableContent: Set<String> = []
+    ) {
         self.contentAvailable = contentAvailable
         self.topics = topics
         self.mutableContent = mutableContent

@@ -35,7 +35,7 @@ import Testing
             #expect(request.first("apns-expiration") == String(fixture.hand.seconds + 30 * 86_400))
             #expect(
                 String(decoding: request.body, as: UTF8.self)
-                    == #"{"aps":{"badge":0,"content-available":1},"badgeVersion":42}"#)
+                    == #"{"aps":{"badge":0},"badgeVersion":42}"#)
         }
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 /// The fields of a payload: what may be given, and what they become.
 @Suite("payload fields") struct PayloadFieldsTests {
-    private static let options = PayloadOptions(contentAvailable: true, topics: ["default": "com.example.app"])
+    private static let options = PayloadOptions(topics: ["default": "com.example.app"])
 
     private static func fields(_ json: String) throws -> PayloadFields {
         guard case .object(let members) = try JSONValue(parsing: Array(json.utf8)) else { return PayloadFields() }

@@ -4,7 +4,7 @@ import Testing
 @testable import Push
 
 @Suite("Payloads") struct PayloadTests {
-    private static let options = PayloadOptions(contentAvailable: true, topics: [:])
+    private static let options = PayloadOptions(topics: [:])
 
     private static func request(
         _ alert: PushAlert, _ platform: DevicePlatform, _ provider: DeviceProvider
@@ -75,7 +75,7 @@ import Testing
     func mutableContent() {
         func aps(_ kind: PushMessage.Kind, _ provider: DeviceProvider, of apps: Set<String>) -> JSONValue? {
             let message = Pushes.message(kind, token: "t", provider: provider, platform: .ios)
-            let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: apps)
+            let options = PayloadOptions(topics: [:], mutableContent: apps)
             let request =
                 provider == .apns ? APNsPayload.request(message, options: options) : FCMPayload.request(message, options: options)
             return provider == .apns ? request.payload["aps"] : request.payload["message"]?["apns"]?["payload"]?["aps"]
@@ -87,7 +87,7 @@ import Testing
             #expect(aps(.badge, provider, of: [app])?["mutable-content"] == nil)
         }
         let android = Pushes.message(.alert(Pushes.alert(body: "b")), token: "t", provider: .fcm, platform: .android)
-        let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: [app])
+        let options = PayloadOptions(topics: [:], mutableContent: [app])
         #expect(!String(decoding: FCMPayload.request(android, options: options).body, as: UTF8.self).contains("mutable-content"))
     }
 

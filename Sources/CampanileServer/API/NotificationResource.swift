@@ -168,13 +168,13 @@ struct NotificationResource: Sendable {
         let device = request.deviceToken
         let database = inboxes.database
         return .later {
-            let (handled, badge, isNews) = try await database.snapshot { reading in
-                (
-                    try inboxes.handled(ids, user, in: reading), try inboxes.badge(user, in: reading),
-                    try device != nil && inboxes.needsAcknowledging(.glance, user, device: device, in: reading)
-                )
+            let (handled, badge, visit) = try await database.snapshot { reading in
+                let handled = try inboxes.handled(ids, user, in: reading)
+                let visit = Inboxes.Visit.reconcile(handled: handled.compactMap { UUIDv7($0) })
+                let isNews = try device != nil && inboxes.needsAcknowledging(visit, user, device: device, in: reading)
+                return (handled, try inboxes.badge(user, in: reading), isNews ? visit : nil)
             }
-            let told = isNews ? try await inboxes.acknowledgeIfWritable(.glance, user, device: device) : nil
+            let told = if let visit { try await inboxes.acknowledgeIfWritable(visit, user, device: device) } else { Badge?.none }
             var body = ByteBuffer(capacity: 256 + 40 * handled.count)
             body.append("{\"handled\":")
             body.append(JSONValue.array(handled.map { .string($0) }).text)

@@ -2,6 +2,7 @@ package import CampanileCore
 package import FoundationEssentials
 package import HTTPEngine
 package import Logging
+package import Push
 
 /// All settings of a server, read at start: the command line over the environment over the file
 /// over the defaults here.
@@ -85,8 +86,8 @@ package struct Configuration: Sendable, Equatable {
         package var policy = BadgePolicy.unread
         /// True if reading on one device sends the new number to the others.
         package var syncOnRead = true
-        /// True if a clearing push to iOS carries `content-available`.
-        package var contentAvailable = true
+        /// The badge pushes that wake the iOS app.
+        package var contentAvailable = ContentAvailable.whenDismissing
         /// True if Android devices get badge pushes, as data-only messages.
         package var androidData = false
         /// True to hold a 0 back while unread notifications remain: iOS empties its notification centre at 0.

@@ -24,7 +24,7 @@ extension Configuration.Badge {
         self.init()
         section.value("policy", .word(BadgePolicy.self)).map { policy = $0.value }
         section.value("sync_on_read", .boolean).map { syncOnRead = $0.value }
-        section.value("content_available", .boolean).map { contentAvailable = $0.value }
+        section.value("content_available", .word(ContentAvailable.self)).map { contentAvailable = $0.value }
         section.value("android_data", .boolean).map { androidData = $0.value }
         section.value("never_zero_while_others_remain", .boolean).map { neverZeroWhileOthersRemain = $0.value }
         section.value("clear_on_native_list", .boolean).map { clearOnNativeList = $0.value }

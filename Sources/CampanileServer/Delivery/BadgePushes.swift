@@ -1,4 +1,5 @@
 package import CampanileCore
+package import Push
 
 /// The one mechanism that sends clearings (count 0) and syncs (count n): a badge push is owed to a device whose told count
 /// differs from the badge's. Every event of the inbox calls `countChanged`; the delivery worker asks `owes` again before it sends
@@ -9,16 +10,19 @@ package struct BadgePushes: Sendable {
     let androidData: Bool
     /// True if a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
     let neverZeroWhileOthersRemain: Bool
+    let contentAvailable: ContentAvailable
     /// Wakes the delivery worker. A wake-up may be lost: the database holds the owed pushes.
     let signal = WakeSignal()
 
     package init(
-        policy: BadgePolicy, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false
+        policy: BadgePolicy, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false,
+        contentAvailable: ContentAvailable = .whenDismissing
     ) {
         self.policy = policy
         self.syncOnRead = syncOnRead
         self.androidData = androidData
         self.neverZeroWhileOthersRemain = neverZeroWhileOthersRemain
+        self.contentAvailable = contentAvailable
     }
 
     /// The number that a device was told, while it is reliable.
@@ -27,12 +31,38 @@ package struct BadgePushes: Sendable {
         return now.milliseconds - at.milliseconds < Limits.toldMilliseconds ? count : nil
     }
 
+    /// Returns whether a device is owed a badge push: for the number, or for what is to leave its notification centre.
+    func owes(_ device: DeviceSchedule, _ badge: Badge, now: Timestamp) -> Bool {
+        owesNumber(device, badge, now: now) || owesDismissal(device, badge)
+    }
+
     /// Returns whether a device is owed the number. An unknown told number counts as different once any push was attempted:
     /// before that, the app shows only numbers that it asked for.
-    func owes(_ device: DeviceSchedule, _ badge: Badge, now: Timestamp) -> Bool {
+    private func owesNumber(_ device: DeviceSchedule, _ badge: Badge, now: Timestamp) -> Bool {
         guard device.platform == .ios || androidData, !isKeptBack(badge) else { return false }
         guard let told = BadgePushes.told(device, now: now) else { return device.attempted }
         return told != badge.count
+    }
+
+    /// Returns whether a device is owed a push for the sake of what is to leave its notification centre alone.
+    private func owesDismissal(_ device: DeviceSchedule, _ badge: Badge) -> Bool {
+        guard syncOnRead, let dismissals = device.dismissals, !dismissals.owed.isEmpty else { return false }
+        return device.platform == .android || contentAvailable != .never && !isKeptBack(badge)
+    }
+
+    /// What the badge push of a device takes away; nil: nothing.
+    func dismissal(_ device: DeviceSchedule, _ badge: Badge) -> Dismissal? {
+        guard let dismissals = device.dismissals else { return nil }
+        if device.platform == .ios {
+            // At the 0 iOS empties its notification centre by itself.
+            guard contentAvailable != .never, badge.count > 0 || device.toldCount == 0 else { return nil }
+        }
+        return dismissals.next(isAlert: false)
+    }
+
+    /// The kind of the badge push of a device.
+    func kind(_ device: DeviceSchedule, _ badge: Badge) -> PushMessage.Kind {
+        device.platform == .ios || androidData && !isKeptBack(badge) ? .badge : .dismiss
     }
 
     func isKeptBack(_ badge: Badge) -> Bool {
@@ -132,12 +162,13 @@ package struct BadgePushes: Sendable {
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
     func tell(_ place: Int, of inbox: inout Inbox) {
-        let (count, now) = (inbox.state.count(policy), inbox.now)
+        let (badge, now) = (inbox.state.badge(policy), inbox.now)
         inbox.changeDevice(place) { device in
-            device.toldCount = count
+            if badge.count == 0 { device.becomesZero(at: now) }
+            device.toldCount = badge.count
             device.toldAt = now
             // A push in flight will bring another number after this one; its answer sets `told` and computes what is owed.
-            if !device.isInFlight {
+            if !device.isInFlight, !owesDismissal(device, badge) {
                 device.badgeDueAt = nil
                 device.badgeAttempts = 0
             }

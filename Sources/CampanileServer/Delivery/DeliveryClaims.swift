@@ -4,7 +4,7 @@ import Push
 /// A push that the delivery worker may send: its device is in flight until the answer is settled.
 package struct ClaimedPush: Sendable {
     let lane: Lane
-    let message: PushMessage
+    private(set) var message: PushMessage
     let device: DeviceID
     let shard: Int16
     let lease: Int64
@@ -28,7 +28,18 @@ package struct ClaimedPush: Sendable {
 
     /// The told number if the provider accepts; nil when the push carries none.
     var toldCount: Int64? {
-        delivery != nil && message.badge.count == 0 ? nil : message.badge.count
+        switch message.kind {
+        case .alert: message.badge.count == 0 ? nil : message.badge.count
+        case .badge: message.badge.count
+        case .dismiss: nil
+        }
+    }
+
+    /// Returns the push with a message that needs no shortening for what it takes away.
+    func fitted() -> ClaimedPush {
+        var copy = self
+        copy.message = message.fitted()
+        return copy
     }
 }
 
@@ -95,7 +106,7 @@ package struct DeliveryClaims: Sendable {
         }
         let message = PushMessage(
             id: delivery.id, kind: .alert(offer.alert), app: order.app, userID: order.userID, device: device.target,
-            badge: badge, sentAt: inbox.now)
+            badge: badge, sentAt: inbox.now, dismissal: schedule.dismissals?.next(isAlert: true))
         return ClaimedPush(message, schedule, shard: device.shard, delivery: delivery, attempt: 1)
     }
 
@@ -118,7 +129,9 @@ package struct DeliveryClaims: Sendable {
             tellsNumber(&schedule, device.badge)
             schedule.take(under: lease, sending: delivery.notificationID)
             try transaction.deviceTokens.store(schedule)
-            let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
+            let message = PushMessage(
+                device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now,
+                schedule.dismissals?.next(isAlert: true))
             return ClaimedPush(message, schedule, shard: device.shard, delivery: delivery, attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
@@ -141,7 +154,9 @@ package struct DeliveryClaims: Sendable {
             schedule.badgeAttempts += 1
             schedule.take(under: lease, sending: nil)
             try transaction.deviceTokens.store(schedule)
-            let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
+            let message = PushMessage(
+                device, id: makeID(), kind: badgePushes.kind(schedule, device.badge), sentAt: transaction.now,
+                badgePushes.dismissal(schedule, device.badge))
             return ClaimedPush(message, schedule, shard: device.shard, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, in: transaction)
@@ -277,10 +292,10 @@ extension DeliveryClaims {
 }
 
 extension PushMessage {
-    fileprivate init(_ device: DueDevice, id: UUIDv7, kind: Kind, sentAt: Timestamp) {
+    fileprivate init(_ device: DueDevice, id: UUIDv7, kind: Kind, sentAt: Timestamp, _ dismissal: Dismissal?) {
         self.init(
             id: id, kind: kind, app: device.app, userID: device.userID, device: device.target, badge: device.badge,
-            sentAt: sentAt)
+            sentAt: sentAt, dismissal: dismissal)
     }
 }
 

@@ -144,9 +144,16 @@ struct DeliverySettlements: Sendable {
         let isReplanned = push.delivery == nil && schedule.badgeAttempts != push.attempt
         switch decision {
         case .settle(.accepted):
+            if push.delivery != nil { schedule.showsAlert(acceptedAt: now) }
             if let count = push.toldCount {
+                if count == 0 { schedule.becomesZero(at: now) }
                 schedule.toldCount = count
                 schedule.toldAt = now
+            }
+            if let dismissal = push.message.dismissal {
+                // Apple takes a badge push, and iOS may not wake the app for it.
+                let isCertain = push.delivery != nil || schedule.platform == .android
+                schedule.changeDismissals { $0.accepted(dismissal, isCertain: isCertain) }
             }
             schedule.badgeAttempts = 0
             schedule.badgeDueAt = nil
@@ -157,6 +164,9 @@ struct DeliverySettlements: Sendable {
             schedule.badgeDueAt = dueAt
             if !isCounted { schedule.badgeAttempts = max(0, schedule.badgeAttempts - 1) }
         case .settle(let state):
+            if state == .rejected, let delivery = push.delivery, !delivery.isEdit {
+                schedule.changeDismissals { $0.forget([delivery.notificationID]) }
+            }
             // Given up without an answer, it may have arrived.
             if state == .failed, push.toldCount != nil { schedule.toldCount = nil }
             guard push.delivery == nil, !isReplanned else { return }

@@ -108,7 +108,9 @@ final class DryRun: Sendable {
                 continue
             }
             let message = PushMessage(
-                id: ids.next(), kind: .alert(offer.alert), app: app, userID: userID, device: target, badge: badge, sentAt: now)
+                id: ids.next(), kind: .alert(offer.alert), app: app, userID: userID, device: target, badge: badge, sentAt: now,
+                dismissal: device.schedule.dismissals?.next(isAlert: true)
+            ).fitted()
             pushes.append(Push(message: message, request: providers.request(message)))
         }
         return (pushes, withheld)

@@ -78,6 +78,8 @@ struct DeviceRegistry: Sendable {
         schedule.attempted = true
         schedule.toldCount = nil
         schedule.toldAt = nil
+        schedule.dismissals = nil
+        schedule.emptiedAt = nil
         schedule.badgeAttempts = 0
         schedule.badgeDueAt = isTold && badgePushes.owes(schedule, badge, now: transaction.now) ? transaction.now : nil
         if !schedule.isInFlight { schedule.look(at: schedule.badgeDueAt) }

@@ -39,6 +39,20 @@ struct Delivery: Sendable {
     var isEdit = false
 }
 
+/// An alert that a device may show.
+struct ShownAlert: Sendable {
+    let device: DeviceID
+    /// The time at which its provider took it; nil while it is on its way, and when nobody knows whether it arrived.
+    let acceptedAt: Timestamp?
+}
+
+/// What a user or a producer has done with, so that it is to leave the notification centres.
+enum Handled: Sendable {
+    case one(UUIDv7)
+    /// This one and everything older.
+    case through(UUIDv7)
+}
+
 /// A delivery that a transaction adds.
 struct NewDelivery: Sendable {
     let key: DeliveryKey

@@ -18,6 +18,10 @@ struct DeviceSchedule: Sendable, Equatable {
     var sending: UUIDv7?
     /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
+    /// What is to leave its notification centre; nil: nothing.
+    var dismissals: Dismissals?
+    /// The time at which the number became 0 on an iPhone: iOS emptied its notification centre then.
+    var emptiedAt: Timestamp?
     /// The time at which the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
 
@@ -28,6 +32,31 @@ struct DeviceSchedule: Sendable, Equatable {
     /// Returns whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
     func isFree(at now: Timestamp) -> Bool {
         !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
+    }
+
+    mutating func changeDismissals(_ change: (inout Dismissals) -> Void) {
+        var changed = dismissals ?? Dismissals()
+        change(&changed)
+        dismissals = changed.isEmpty ? nil : changed
+    }
+
+    /// The device shows 0 from now on. If it didn't before, iOS empties its notification centre.
+    mutating func becomesZero(at now: Timestamp) {
+        guard platform == .ios, toldCount != 0 else { return }
+        dismissals = nil
+        emptiedAt = now
+    }
+
+    /// Notes that a provider took an alert: whatever clock says so, it came after the notification centre was emptied.
+    mutating func showsAlert(acceptedAt now: Timestamp) {
+        guard let emptied = emptiedAt, emptied >= now else { return }
+        emptiedAt = Timestamp(milliseconds: now.milliseconds - 1)
+    }
+
+    /// Returns whether an alert may be in the device's notification centre still.
+    func mayShow(_ alert: ShownAlert) -> Bool {
+        guard let emptiedAt, let acceptedAt = alert.acceptedAt else { return true }
+        return acceptedAt > emptiedAt
     }
 
     /// Takes the device for a push. While one is in flight nothing is due: its answer looks again.

@@ -94,6 +94,44 @@ struct Inbox: Sendable {
         }
     }
 
+    // MARK: Notification centres
+
+    /// Returns whether the inbox has devices beside the acting one.
+    func hasOthers(than acting: String?) -> Bool {
+        devices.count > 1 || devices.first != nil && acting.flatMap(device) == nil
+    }
+
+    /// Notes for devices that may show what was handled that it is to leave their notification centres.
+    /// - Parameters:
+    ///   - shown: the alerts of it, on any device.
+    ///   - acting: the place of the device on which it was handled.
+    /// - Returns: whether there is any.
+    mutating func dismiss(_ handled: Handled, shown: [ShownAlert], except acting: Int?) -> Bool {
+        var isAny = false
+        for alert in shown {
+            guard let place = devices.firstIndex(where: { $0.schedule.id == alert.device }), place != acting,
+                devices[place].schedule.mayShow(alert)
+            else { continue }
+            isAny = true
+            changeDevice(place) { device in
+                device.changeDismissals { dismissals in
+                    switch handled {
+                    case .one(let id): dismissals.owe(id)
+                    case .through(let id): dismissals.oweThrough(id)
+                    }
+                }
+            }
+        }
+        return isAny
+    }
+
+    /// A notification is unread again: no device is to take it away.
+    mutating func keep(_ id: UUIDv7) {
+        for place in devices.indices where devices[place].schedule.dismissals != nil {
+            changeDevice(place) { $0.changeDismissals { $0.forget([id], isUnread: true) } }
+        }
+    }
+
     // MARK: Saving
 
     /// The state to be saved; nil when it is as it was loaded.

@@ -73,10 +73,13 @@ extension Inboxes {
 
     private func withdraw(_ notification: Notification, _ inbox: inout Inbox, in transaction: StoreTransaction) throws {
         let before = inbox.state.badge(badgePushes.policy)
+        let wasUnread = notification.readAt == nil
+        let shown = wasUnread ? try self.shown(notification, &inbox, acting: nil, in: transaction) : []
         inbox.apply(.deleted(notification.id), badgePushes.policy) { state in
-            state.deleted(notification.id, wasUnread: notification.readAt == nil)
+            state.deleted(notification.id, wasUnread: wasUnread)
         }
-        if badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before) {
+        let isDismissed = inbox.dismiss(.one(notification.id), shown: shown, except: nil)
+        if badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before) || isDismissed {
             badgePushes.countChanged(&inbox, isUrgent: true)
         }
         try transaction.notifications.delete(notification.id, inbox: inbox.id)

@@ -35,11 +35,13 @@ struct Inboxes: Sendable {
     // MARK: What an answer tells
 
     /// A user's look at the inbox.
-    enum Visit: Sendable {
+    enum Visit: Sendable, Equatable {
         /// As a list or a badge that clears nothing.
         case glance
         /// As the first page of a native list, which clears the badge.
         case open
+        /// As a device that takes these off its notification centre.
+        case reconcile(handled: [UUIDv7])
     }
 
     /// Returns whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening), or
@@ -54,7 +56,9 @@ struct Inboxes: Sendable {
         let devices = try reading.deviceTokens.devices(inbox: inbox)
         let acting = device.flatMap(devices.place)
         if case .open = visit, badgePushes.owesClearing(devices, badge, except: acting, now: now) { return true }
-        return acting.map { badgePushes.isNews(devices[$0], count: badge.count, now: now) } ?? false
+        guard let acting else { return false }
+        if case .reconcile(let handled) = visit, devices[acting].schedule.dismissals?.name(any: handled) == true { return true }
+        return badgePushes.isNews(devices[acting], count: badge.count, now: now)
     }
 
     /// Writes what a visit means: an opening clears the badge, and the device that names itself counts as told.
@@ -64,6 +68,11 @@ struct Inboxes: Sendable {
             switch visit {
             case .open: change(&inbox, nil, acting: device, isTold: true, tellsOthers: true) { $0.cleared() }
             case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
+            case .reconcile(let handled):
+                if let acting = device.flatMap(inbox.device) {
+                    inbox.changeDevice(acting) { $0.changeDismissals { $0.forget(handled) } }
+                    tell(acting, of: &inbox)
+                }
             }
             try badgePushes.save(inbox, in: transaction)
             return inbox.state.badge(policy)
@@ -98,7 +107,9 @@ struct Inboxes: Sendable {
             else { throw ClientError.notFound }
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? transaction.now : nil
-            change(&inbox, .updated(id), acting: device, isTold: false, tellsOthers: false) { state in
+            let shown = isRead ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
+            if !isRead { inbox.keep(id) }
+            change(&inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, .one(id), shown: shown) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
             try transaction.notifications.setRead(notification.readAt, id, inbox: inbox.id)
@@ -111,8 +122,10 @@ struct Inboxes: Sendable {
         try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
             guard let notification = try transaction.notifications.find(id, inbox: inbox.id)
             else { throw ClientError.notFound }
-            change(&inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false) { state in
-                state.deleted(id, wasUnread: notification.readAt == nil)
+            let wasUnread = notification.readAt == nil
+            let shown = wasUnread ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
+            change(&inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, .one(id), shown: shown) { state in
+                state.deleted(id, wasUnread: wasUnread)
             }
             try transaction.notifications.delete(id, inbox: inbox.id)
             try badgePushes.save(inbox, in: transaction)
@@ -216,8 +229,11 @@ struct Inboxes: Sendable {
         }
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
+        let shown =
+            try count > 0 && inbox.hasOthers(than: device)
+            ? transaction.deliveries.shown(of: inbox.id, range.lowerBound...through, readAt: readAt) : []
         // The acting device gets the number in the answer, after the last part.
-        change(&inbox, event, acting: device, isTold: isDone, tellsOthers: true) { state in
+        change(&inbox, event, acting: device, isTold: isDone, tellsOthers: true, .through(through), shown: shown) { state in
             if isFirst { state.cleared() }
             state.markedRead(Int64(count), in: range.lowerBound...through)
         }
@@ -234,14 +250,17 @@ struct Inboxes: Sendable {
     ///   - isTold: whether the answer tells the acting device the number.
     ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
     ///     setting wants the others to follow.
+    ///   - handled: what is to leave the notification centres that show it.
+    ///   - shown: its alerts.
     private func change(
         _ inbox: inout Inbox, _ event: InboxEvent?, acting token: String?, isTold: Bool, tellsOthers: Bool,
-        _ apply: (inout InboxState) -> Void
+        _ handled: Handled? = nil, shown: [ShownAlert] = [], _ apply: (inout InboxState) -> Void
     ) {
         let before = inbox.state.badge(policy)
         inbox.apply(event, policy, apply)
         let badge = inbox.state.badge(policy)
         let acting = token.flatMap(inbox.device)
+        let isDismissed = handled.map { inbox.dismiss($0, shown: shown, except: acting) } ?? false
         if let acting {
             if isTold {
                 tell(acting, of: &inbox)
@@ -250,8 +269,19 @@ struct Inboxes: Sendable {
                 inbox.noteSeen(acting)
             }
         }
-        let isSynced = badgePushes.isNews(badge, after: before) && (badge.count == 0 || badgePushes.syncOnRead)
+        let isNews = isDismissed || badgePushes.isNews(badge, after: before)
+        let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)
         if tellsOthers || isSynced { badgePushes.countChanged(&inbox, except: acting) }
+    }
+
+    /// The alerts of a notification that devices other than the acting one may show. A newer one with its collapse key has taken its place.
+    func shown(
+        _ notification: Notification, _ inbox: inout Inbox, acting: String?, in transaction: StoreTransaction
+    ) throws -> [ShownAlert] {
+        guard inbox.hasOthers(than: acting), try !transaction.notifications.isCollapsed(notification, inbox: inbox.id) else {
+            return []
+        }
+        return try transaction.deliveries.shown(notification.id)
     }
 
     private func tell(_ acting: Int, of inbox: inout Inbox) {

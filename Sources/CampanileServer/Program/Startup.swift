@@ -261,7 +261,7 @@ extension BadgePushes {
     package init(_ badge: Configuration.Badge) {
         self.init(
             policy: badge.policy, syncOnRead: badge.syncOnRead, androidData: badge.androidData,
-            neverZeroWhileOthersRemain: badge.neverZeroWhileOthersRemain)
+            neverZeroWhileOthersRemain: badge.neverZeroWhileOthersRemain, contentAvailable: badge.contentAvailable)
     }
 }
 

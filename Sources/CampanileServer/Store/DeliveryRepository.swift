@@ -36,6 +36,11 @@ private let goneWhileOwed = ending(
             AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
     """)
 
+/// Of `deliveries d`: the alert was accepted, or its push may have arrived.
+private let mayBeShown: SQL = """
+    d.device_id <> 0 AND (d.state = 'accepted' OR d.state = 'sending' OR (d.state = 'owed' AND d.attempts > 0))
+    """
+
 /// The push in flight was accepted, and the notification was changed meanwhile: `DeliveryRepository.oweEdited`.
 private let isEditedMeanwhile: SQL = "$3 = 'accepted' AND state = 'sending' AND due_at IS NOT NULL"
 /// On SQLite.
@@ -164,6 +169,26 @@ struct DeliveryRepository<Access: StoreAccess> {
             WHERE d.notification_id = $1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
         ) { DeliveryReport($0) }
+    }
+
+    /// The alerts of a notification that devices may show.
+    func shown(_ notification: UUIDv7) throws -> [ShownAlert] {
+        try access.connection.all(
+            "SELECT d.device_id, d.settled_at FROM deliveries d WHERE d.notification_id = $1 AND \(mayBeShown)", notification
+        ) { ShownAlert(device: $0.device(0), acceptedAt: $0.timeOrNil(1)) }
+    }
+
+    /// The devices that may show any of the notifications that were marked read at a time, each with the last alert. (To SQLite it is a
+    /// CROSS JOIN so that it walks over the inbox.)
+    func shown(of inbox: InboxID, _ range: ClosedRange<UUIDv7>, readAt: Timestamp) throws -> [ShownAlert] {
+        try access.connection.all(
+            """
+            SELECT d.device_id, CASE WHEN count(*) = count(d.settled_at) THEN max(d.settled_at) END
+            FROM notifications n CROSS JOIN deliveries d
+            WHERE n.inbox_id = $1 AND n.id >= $2 AND n.id <= $3 AND n.read_at = $4 AND d.notification_id = n.id AND \(mayBeShown)
+            GROUP BY d.device_id
+            """, inbox, range.lowerBound, range.upperBound, readAt
+        ) { ShownAlert(device: $0.device(0), acceptedAt: $0.timeOrNil(1)) }
     }
 
     /// The inbox that a notification is or was in; nil when it is unknown, or its deliveries had their time.

@@ -268,7 +268,8 @@ extension DeviceTokenRepository where Access == StoreTransaction {
         guard try access.unit?.gather(schedule) != true else { return }
         try access.writing.queue(
             storedSchedule, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
-            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
+            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil,
+            schedule.dismissals?.text, schedule.emptiedAt)
     }
 
     /// Owes again a push that an earlier start had in flight. Whether it arrived is unknown, so the told number is
@@ -295,7 +296,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
         try access.writing.run(
             """
             UPDATE device_tokens SET due_at = NULL, badge_due_at = NULL, badge_attempts = 0, lease = 0, sending_id = NULL,
-                busy_until = NULL
+                busy_until = NULL, dismissals = NULL
             """)
         try access.unit?.forgetDevices()
     }
@@ -330,6 +331,7 @@ extension DeviceSchedule {
     /// The columns of it that change, in the order in which they are stored.
     static let stored: SQLColumns = [
         "told_count", "told_at", "attempted", "badge_due_at", "badge_attempts", "due_at", "lease", "sending_id", "busy_until",
+        "dismissals", "emptied_at",
     ]
     /// Of `device_tokens d`.
     static let columns: SQL = "d.id, d.inbox_id, d.platform, \(stored.of("d")), d.last_registered_at"
@@ -340,7 +342,8 @@ extension DeviceSchedule {
             id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.numberOrNil(3),
             toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.number(7),
             dueAt: row.timeOrNil(8), lease: row.number(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
-            lastRegisteredAt: row.time(12))
+            dismissals: row.textOrNil(12).flatMap { Dismissals($0) ?? row.substitute(12, "holds no dismissals", nil) },
+            emptiedAt: row.timeOrNil(13), lastRegisteredAt: row.time(14))
     }
 }
 
@@ -355,11 +358,11 @@ extension Device {
     init(_ row: borrowing some SQLRow & ~Copyable) {
         let schedule = DeviceSchedule(row)
         let target = PushDevice(
-            token: row.text(13), kind: row.word(18, DeviceTokenKind.self), platform: schedule.platform,
-            provider: row.word(14, DeviceProvider.self),
-            environment: row.word(15, DeviceEnvironment.self))
+            token: row.text(15), kind: row.word(20, DeviceTokenKind.self), platform: schedule.platform,
+            provider: row.word(16, DeviceProvider.self),
+            environment: row.word(17, DeviceEnvironment.self))
         self.init(
-            schedule: schedule, target: target, appVersion: row.textOrNil(16), seenAt: row.time(17), shard: Int16(row.number(19)))
+            schedule: schedule, target: target, appVersion: row.textOrNil(18), seenAt: row.time(19), shard: Int16(row.number(21)))
     }
 }
 
@@ -374,8 +377,8 @@ extension AnsweredDevice {
     /// Reads a row with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
-            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 13), nextDueAt: row.timeOrNil(19),
-            isLeft: row.bool(20), token: row.text(21))
+            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 15), nextDueAt: row.timeOrNil(21),
+            isLeft: row.bool(22), token: row.text(23))
     }
 }
 
@@ -387,7 +390,7 @@ extension DueDevice {
     /// Reads a row with `columns`, of which `device` is the first.
     init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
         self.init(
-            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 27), app: app, userID: row.text(26),
-            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 20).badge(policy))
+            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 29), app: app, userID: row.text(28),
+            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 22).badge(policy))
     }
 }

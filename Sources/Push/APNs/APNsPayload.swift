@@ -10,7 +10,7 @@ package enum APNsPayload {
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
         switch message.kind {
         case .alert(let alert): alertRequest(message, alert, options)
-        case .badge: PushRequest(headers: headers(message, nil, options), payload: badgePayload(message, options))
+        case .badge, .dismiss: PushRequest(headers: headers(message, nil, options), payload: badgePayload(message, options))
         }
     }
 
@@ -58,7 +58,8 @@ package enum APNsPayload {
         aps += fields.renamed([
             ("buttons", "category"), ("interruption_level", "interruption-level"), ("relevance_score", "relevance-score"),
         ])
-        if image != nil || options.mutableContent.contains(message.app) { aps.append(.init("mutable-content", 1)) }
+        let runsExtension = image != nil || message.dismissal != nil || options.mutableContent.contains(message.app)
+        if runsExtension { aps.append(.init("mutable-content", 1)) }
         var payload: [JSONValue.Member] = [.init("aps", .object(aps))]
         if let category = alert.category { payload.append(.init("category", .string(category))) }
         if let deepLink = alert.deepLink { payload.append(.init("deepLink", .string(deepLink))) }
@@ -66,6 +67,7 @@ package enum APNsPayload {
         payload.append(.init("badgeVersion", .integer(message.badge.version)))
         if let image { payload.append(.init("imageURL", .string(image))) }
         if alert.isReadBySwipe { payload.append(.init("dismiss", "read")) }
+        if let dismissal = message.dismissal { payload.append(dismissal.member(asText: false)) }
         payload += alert.dataMembers(hasImage: image != nil)
         return JSONValue.object(payload).merging(fields.members(of: "apns"))
     }
@@ -81,8 +83,16 @@ package enum APNsPayload {
 
     static func badgePayload(_ message: PushMessage, _ options: PayloadOptions) -> JSONValue {
         var aps: [JSONValue.Member] = [.init("badge", .integer(message.badge.count))]
-        if message.badge.count == 0, options.contentAvailable { aps.append(.init("content-available", 1)) }
-        return .object([.init("aps", .object(aps)), .init("badgeVersion", .integer(message.badge.version))])
+        let wakesApp =
+            switch options.contentAvailable {
+            case .whenDismissing: message.dismissal != nil
+            case .always: true
+            case .never: false
+            }
+        if wakesApp { aps.append(.init("content-available", 1)) }
+        var payload: [JSONValue.Member] = [.init("aps", .object(aps)), .init("badgeVersion", .integer(message.badge.version))]
+        if let dismissal = message.dismissal { payload.append(dismissal.member(asText: false)) }
+        return .object(payload)
     }
 
     /// Every push that sets a badge is of the type alert: a background push must not carry one.

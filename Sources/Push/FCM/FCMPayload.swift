@@ -8,7 +8,7 @@ package enum FCMPayload {
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
         guard case .alert(let alert) = message.kind else {
             let isAndroid = message.device.platform == .android
-            return request(message, isAndroid ? androidBadge(message) : ios(message, nil, options))
+            return request(message, isAndroid ? androidData(message) : ios(message, nil, options))
         }
         return PayloadLimit.fit(alert) { alert in
             request(message, content(message, alert, options))
@@ -38,8 +38,8 @@ package enum FCMPayload {
         request.body.count - device.token.utf8.count
     }
 
-    /// The counted bytes of an alert, before shortening.
-    static func smallestSize(_ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions) -> Int {
+    /// The counted bytes of an alert that isn't shortened.
+    static func size(_ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions) -> Int {
         counted(request(message, content(message, alert, options)), message.device)
     }
 
@@ -124,6 +124,7 @@ package enum FCMPayload {
         members.append(.init("id", .string(alert.notificationID.description)))
         members.append(.init("badgeVersion", .string(String(message.badge.version))))
         if alert.isReadBySwipe { members.append(.init("dismiss", "read")) }
+        if let dismissal = message.dismissal { members.append(dismissal.member(asText: true)) }
         return members + alert.dataMembers(hasImage: fields["image_url"] != nil).map { .init($0.key, .string(string($0.value))) }
     }
 
@@ -132,11 +133,18 @@ package enum FCMPayload {
         return String(decoding: value.text, as: UTF8.self)
     }
 
-    private static func androidBadge(_ message: PushMessage) -> [JSONValue.Member] {
-        let data: [JSONValue.Member] = [
-            .init("type", "badge"), .init("count", .string(String(message.badge.count))),
-            .init("badgeVersion", .string(String(message.badge.version))),
-        ]
+    /// The number for an app that draws it, and what is to leave: data alone, of normal priority.
+    private static func androidData(_ message: PushMessage) -> [JSONValue.Member] {
+        var data: [JSONValue.Member]
+        if case .dismiss = message.kind {
+            data = [.init("type", "dismiss")]
+        } else {
+            data = [
+                .init("type", "badge"), .init("count", .string(String(message.badge.count))),
+                .init("badgeVersion", .string(String(message.badge.version))),
+            ]
+        }
+        if let dismissal = message.dismissal { data.append(dismissal.member(asText: true)) }
         return [.init("data", .object(data))]
     }
 

@@ -185,7 +185,7 @@ import Testing
     func manyDryRuns() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let options = PayloadOptions(contentAvailable: true, topics: [:])
+        let options = PayloadOptions(topics: [:])
         let providers = PushProviders(
             sandbox: SandboxProvider(capacity: 1, options: options), options: options, tokenStore: NoProviderTokenStore(),
             world: fixture.world, logger: Logger(label: "test"))

@@ -136,7 +136,7 @@ struct ConfigurationTests {
         #expect(defaults.database == "data/campanile.sqlite")
         #expect(defaults.badge.policy == .unread)
         #expect(defaults.badge.syncOnRead)
-        #expect(defaults.badge.contentAvailable)
+        #expect(defaults.badge.contentAvailable == .whenDismissing)
         #expect(!defaults.badge.androidData)
         #expect(defaults.badge.clearOnNativeList)
         #expect(defaults.cable.streamName == "notifications:{user_id}")

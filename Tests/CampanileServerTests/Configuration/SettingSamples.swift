@@ -63,7 +63,7 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
         .init(
             "badge.content_available", "badge: {content_available: false}", "false",
             ("CAMPANILE_BADGE_CONTENT_AVAILABLE", "true", "true")
-        ) { "\($0.badge.contentAvailable)" },
+        ) { $0.badge.contentAvailable.rawValue },
         .init(
             "badge.android_data", "badge: {android_data: true}", "true", ("CAMPANILE_BADGE_ANDROID_DATA", "false", "false")
         ) { "\($0.badge.androidData)" },

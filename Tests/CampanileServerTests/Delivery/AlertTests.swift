@@ -68,7 +68,7 @@ import Testing
         try await fixture.open()
         #expect(try await fixture.sent() == ["alert a 0", "badge a 0"])
         let alert = try #require(fixture.provider.messages.first)
-        let payload = APNsPayload.request(alert, options: PayloadOptions(contentAvailable: true, topics: [:])).payload
+        let payload = APNsPayload.request(alert, options: PayloadOptions(topics: [:])).payload
         #expect(payload["aps"]?["badge"] == nil)
         #expect(payload["badgeVersion"] == .integer(try fixture.badge().version))
     }

@@ -13,14 +13,14 @@ private struct Workshop {
     static let fcm = Lane(app: "default", provider: .fcm)
 
     let folder = TemporaryFolder()
-    let sandbox = SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:]))
+    let sandbox = SandboxProvider(capacity: 10, options: PayloadOptions(topics: [:]))
     let providers: PushProviders
 
     let log = KeptLog()
 
     init() {
         providers = PushProviders(
-            sandbox: sandbox, options: PayloadOptions(contentAvailable: true, topics: [:]), tokenStore: NoProviderTokenStore(),
+            sandbox: sandbox, options: PayloadOptions(topics: [:]), tokenStore: NoProviderTokenStore(),
             world: .hand(HandClock()),
             logger: log.logger)
     }

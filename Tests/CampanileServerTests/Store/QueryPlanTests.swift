@@ -49,6 +49,8 @@ struct QueryPlanTests {
         "SELECT i.id, i.version, (SELECT max(e.sequence)":
             "walks the list that it is given; the greatest sequence is the last entry of the inbox in the index",
         "SELECT 1 FROM (SELECT collapse_key, push FROM notifications": "limited",
+        "SELECT d.device_id, CASE WHEN count(*) = count(d.settled_at)":
+            "a part of an inbox that one transaction marks, grouped by at most 50 devices",
         "SELECT x.notification_id FROM json_each($3) u": "walks the list that it is given",
         "SELECT (SELECT count(*) || ' ' || ifnull(max(id), 0)":
             "the tables of keys and revocations are small; only nodes ask, on PostgreSQL",

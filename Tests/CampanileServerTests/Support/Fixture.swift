@@ -69,6 +69,7 @@ extension PushMessage {
         switch kind {
         case .alert: "alert \(device.token.prefix(1)) \(badge.count)"
         case .badge: "badge \(device.token.prefix(1)) \(badge.count)"
+        case .dismiss: "dismiss \(device.token.prefix(1))"
         }
     }
 }
@@ -142,7 +143,8 @@ struct Fixture: Sendable {
         on kind: TestedStore = .usual,
         folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread,
         syncOnRead: Bool = true, androidData: Bool = false,
-        neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
+        neverZeroWhileOthersRemain: Bool = false, contentAvailable: ContentAvailable = .whenDismissing,
+        options: DeliveryOptions = DeliveryOptions(),
         claimsAtCreation: Bool = false, leases: ((World) -> any PushLeases)? = nil
     ) throws {
         self.folder = folder
@@ -152,7 +154,7 @@ struct Fixture: Sendable {
         ids = try store.idGenerator(world: world)
         badgePushes = BadgePushes(
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
-            neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
+            neverZeroWhileOthersRemain: neverZeroWhileOthersRemain, contentAvailable: contentAvailable)
         let badgeCache = BadgeCache(capacity: 1_000)
         store.onCommit { badgeCache.invalidate($0) }
         inboxes = Inboxes(database: store, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
@@ -208,14 +210,14 @@ struct Fixture: Sendable {
     @discardableResult
     func create(
         _ user: User? = nil, push: Bool = true, category: String? = nil, deepLink: String? = nil, data: String? = nil,
-        payload: String? = nil, expiresAt: Timestamp? = nil
+        payload: String? = nil, expiresAt: Timestamp? = nil, body: String = "Body", collapseKey: String? = nil
     ) async throws -> UUIDv7 {
         let new = NewNotification(
             userIDs: [(user ?? alice).userID],
             content: NotificationContent(
-                title: "Title", body: "Body", category: category, deepLink: deepLink, data: data, payload: payload),
+                title: "Title", body: body, category: category, deepLink: deepLink, data: data, payload: payload),
             push: PushRequestOptions(
-                push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
+                push: push, sound: "default", collapseKey: collapseKey, threadID: nil, expiresAt: expiresAt),
             isForMany: false)
         return try await publisher.publish(new, app: (user ?? alice).app)[0].id
     }

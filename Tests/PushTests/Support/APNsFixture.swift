@@ -96,14 +96,14 @@ enum Pushes {
     static func message(
         _ kind: PushMessage.Kind = .alert(alert()), id number: UInt64 = 1, token: String = device,
         kind tokenKind: DeviceTokenKind = .token, count: Int64 = 3, provider: DeviceProvider = .apns,
-        platform: DevicePlatform = .ios, environment: DeviceEnvironment = .production
+        platform: DevicePlatform = .ios, environment: DeviceEnvironment = .production, dismissal: Dismissal? = nil
     ) -> PushMessage {
         PushMessage(
             id: id(number), kind: kind, app: "default", userID: "u",
             device: PushDevice(
                 token: token, kind: tokenKind, platform: platform, provider: provider, environment: environment),
             badge: Badge(count: count, unreadCount: count, version: 42, updatedAt: nil),
-            sentAt: HandClock().now)
+            sentAt: HandClock().now, dismissal: dismissal)
     }
 }
 
@@ -137,7 +137,7 @@ struct APNsFixture {
             key: try TestKeys.key(),
             tokens: APNsProviderTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent),
             production: productionClient, sandbox: sandboxClient,
-            options: PayloadOptions(contentAvailable: true, topics: ["default": "com.example.app"]), world: hand.world)
+            options: PayloadOptions(topics: ["default": "com.example.app"]), world: hand.world)
         let fixture = APNsFixture(
             production: first, sandbox: second, provider: provider, hand: hand, store: store)
         let result: Result<Void, any Error>

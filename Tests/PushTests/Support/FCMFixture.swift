@@ -64,8 +64,8 @@ struct FCMFixture {
 extension PushProviders {
     static func testing(_ hand: HandClock, tokenStore: any ProviderTokenStore = MemoryTokenStore()) -> PushProviders {
         PushProviders(
-            sandbox: SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:])),
-            options: PayloadOptions(contentAvailable: true, topics: [:]), tokenStore: tokenStore, world: hand.world,
+            sandbox: SandboxProvider(capacity: 10, options: PayloadOptions(topics: [:])),
+            options: PayloadOptions(topics: [:]), tokenStore: tokenStore, world: hand.world,
             logger: silent)
     }
 

@@ -216,7 +216,9 @@ extension PostgresGatheredWrites {
             try PostgresArray(optional: schedules.map(\.toldAt)), try PostgresArray(schedules.map(\.attempted)),
             try PostgresArray(optional: schedules.map(\.badgeDueAt)), try PostgresArray(schedules.map(\.badgeAttempts)),
             try PostgresArray(optional: schedules.map(\.dueAt)), try PostgresArray(schedules.map(\.lease)),
-            try PostgresArray(optional: schedules.map(\.sending)), try PostgresArray(optional: schedules.map(\.busyUntil)))
+            try PostgresArray(optional: schedules.map(\.sending)), try PostgresArray(optional: schedules.map(\.busyUntil)),
+            try PostgresArray(optional: schedules.map { $0.dismissals?.text }),
+            try PostgresArray(optional: schedules.map(\.emptiedAt)))
     }
 
     /// Without ON CONFLICT, and in the place of the row that was seen: where two nodes take the same key at the same time, or go on with

@@ -11,6 +11,7 @@ enum PostgresMigrations {
         Migration(version: 5, name: "p0005_kind"),
         Migration(version: 6, name: "p0006_payload"),
         Migration(version: 7, name: "p0007_external_ids"),
+        Migration(version: 8, name: "p0008_dismissals"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

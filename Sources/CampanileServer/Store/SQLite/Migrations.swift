@@ -28,6 +28,7 @@ enum Migrations {
         Migration(version: 19, name: "m0019_payload"),
         Migration(version: 20, name: "m0020_payload_aside"),
         Migration(version: 21, name: "m0021_external_ids"),
+        Migration(version: 22, name: "m0022_dismissals"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -1,0 +1,143 @@
+import CampanileCore
+
+/// The notifications of a device that are to leave its notification centre, because they were read, deleted or withdrawn elsewhere.
+struct Dismissals: Sendable, Equatable {
+    /// Notifications to take away: some, and one with everything older.
+    struct Part: Sendable, Equatable {
+        var through: UUIDv7?
+        /// In the order in which they were handled; none of them is covered by `through`.
+        var ids: [UUIDv7] = []
+
+        var isEmpty: Bool { through == nil && ids.isEmpty }
+    }
+
+    /// No push that was accepted named these.
+    private(set) var owed = Part()
+    /// A badge push named these, but iOS may not have woken the app for it: alerts name them again, as they run the app's notification
+    /// service extension.
+    private(set) var sent = Part()
+
+    var isEmpty: Bool { owed.isEmpty && sent.isEmpty }
+
+    /// Notes one that was handled.
+    mutating func owe(_ id: UUIDv7) {
+        sent.remove([id])
+        owed.add(id)
+    }
+
+    /// Notes that one and everything older was handled.
+    mutating func oweThrough(_ id: UUIDv7) {
+        owed.cover(id)
+        sent.ids.removeAll { $0 <= id }
+    }
+
+    /// Returns whether any of some notifications is named.
+    func name(any ids: [UUIDv7]) -> Bool {
+        ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
+    }
+
+    /// Forgets some that the device doesn't show, or that are unread again.
+    /// - Parameter isUnread: whether they have to stay.
+    mutating func forget(_ ids: some Collection<UUIDv7>, isUnread: Bool = false) {
+        owed.remove(ids)
+        sent.remove(ids)
+        guard isUnread, let first = ids.min() else { return }
+        owed.end(before: first)
+        sent.end(before: first)
+    }
+
+    /// What the next push names; nil: nothing.
+    /// - Parameter isAlert: whether it names again what a badge push named.
+    func next(isAlert: Bool) -> Dismissal? {
+        if let through = owed.through { return .through(max(through, sent.through ?? .least)) }
+        if !owed.ids.isEmpty { return .ids(Array((owed.ids + sent.ids).prefix(Dismissal.mostIDs))) }
+        guard isAlert else { return nil }
+        if let through = sent.through { return .through(through) }
+        return sent.ids.isEmpty ? nil : .ids(Array(sent.ids.prefix(Dismissal.mostIDs)))
+    }
+
+    /// A push that named some of them was accepted.
+    /// - Parameter isCertain: whether whatever takes it shows or wakes the app: false for a badge push to iOS.
+    mutating func accepted(_ dismissal: Dismissal, isCertain: Bool) {
+        switch dismissal {
+        case .ids(let ids):
+            let named = ids.filter { id in owed.ids.contains(id) || sent.ids.contains(id) }
+            owed.remove(ids)
+            sent.remove(ids)
+            if !isCertain { for id in named { sent.add(id) } }
+        case .through(let id):
+            // One that was marked unread meanwhile ended it.
+            let known = [owed.through, sent.through].compactMap(\.self).max()
+            owed.drop(through: id)
+            sent.drop(through: id)
+            if !isCertain, let known { sent.cover(min(id, known)) }
+        }
+    }
+}
+
+extension Dismissals.Part {
+    /// A notification centre shows no more of one app.
+    private static let mostKept = 100
+
+    fileprivate mutating func add(_ id: UUIDv7) {
+        guard through.map({ id > $0 }) ?? true, !ids.contains(id) else { return }
+        if ids.count == Self.mostKept { ids.removeFirst() }
+        ids.append(id)
+    }
+
+    fileprivate mutating func cover(_ id: UUIDv7) {
+        through = through.map { max($0, id) } ?? id
+        ids.removeAll { $0 <= id }
+    }
+
+    fileprivate mutating func remove(_ handled: some Collection<UUIDv7>) {
+        if !ids.isEmpty { ids.removeAll { handled.contains($0) } }
+    }
+
+    fileprivate mutating func drop(through id: UUIDv7) {
+        ids.removeAll { $0 <= id }
+        if let known = through, known <= id { through = nil }
+    }
+
+    /// One has to stay, so what covers it ends before it.
+    fileprivate mutating func end(before id: UUIDv7) {
+        if let known = through, known >= id { through = id.predecessor }
+    }
+}
+
+extension Dismissals {
+    /// Its text in the database: the two parts with a semicolon between them, each a list of ids with commas between them, the first of
+    /// which may be `through:` and an id. Nil: there is nothing.
+    var text: String? {
+        isEmpty ? nil : [owed, sent].map(\.text).joined(separator: ";")
+    }
+
+    /// - Returns: nil for a text that no `text` is.
+    init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: ";", omittingEmptySubsequences: false)
+        guard parts.count == 2, let owed = Part(parts[0]), let sent = Part(parts[1]) else { return nil }
+        self.owed = owed
+        self.sent = sent
+    }
+}
+
+extension Dismissals.Part {
+    fileprivate static let throughPrefix = "through:"
+
+    fileprivate var text: String {
+        ((through.map { [Self.throughPrefix + $0.description] } ?? []) + ids.map(\.description)).joined(separator: ",")
+    }
+
+    fileprivate init?(_ text: some StringProtocol) {
+        var words = text.split(separator: ",")[...]
+        if let first = words.first, first.hasPrefix(Self.throughPrefix) {
+            guard let id = UUIDv7(first.dropFirst(Self.throughPrefix.count)) else { return nil }
+            through = id
+            words = words.dropFirst()
+        }
+        for word in words {
+            guard let id = UUIDv7(word) else { return nil }
+            ids.append(id)
+        }
+    }
+}
