@@ -132,11 +132,34 @@ package final class PushSimulator: Sendable {
     }
 
     /// Switches a phone off or on, and delivers its waiting pushes. An unknown token becomes a phone.
-    package func setOnline(_ token: String, _ isOnline: Bool) {
+    package func setOnline(_ token: String, _ isOnline: Bool) { change(token, PhoneChange(isOnline: isOnline)) }
+
+    /// Changes a phone by hand, and delivers what waited for that. An unknown token becomes a phone.
+    package func change(_ token: String, _ change: PhoneChange) {
         core.state.withLock { state in
             if state.phones[token] == nil { state.phones.set(token) }
-            _ = state.phones.setOnline(token, isOnline, now: core.now(state))
+            _ = state.phones.change(token, now: core.now(state)) { change.apply(to: &$0) }
         }
+    }
+
+    /// The app removes what the server calls handled, and sets the number of the same answer.
+    package func reconcile(_ token: String, handled: [String], number: Int64, version: Int64) {
+        core.state.withLock { state in
+            _ = state.phones.change(token, now: core.now(state)) {
+                $0.reconcile(handled: handled, number: number, version: version)
+            }
+        }
+    }
+
+    /// The app is removed and installed again; from then on it has another token, and the old one is dead.
+    package func reinstall(_ token: String, as newToken: String) {
+        core.state.withLock { $0.phones.reinstall(token, as: newToken, now: core.now($0)) }
+    }
+
+    /// The phones' rules where Apple's and Google's pages leave them open.
+    package var phoneRules: PhoneRules {
+        get { core.state.withLock { $0.phones.rules } }
+        set { core.state.withLock { $0.phones.rules = newValue } }
     }
 
     /// The app registers its installation's ID with Firebase.

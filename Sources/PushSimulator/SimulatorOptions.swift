@@ -36,6 +36,8 @@ package struct SimulatorOptions: Sendable {
     package var streamLimit = 1_000
     /// True to refuse an unknown token instead of making a phone for it.
     package var knownTokensOnly = false
+    /// The phones' rules where Apple's and Google's pages leave them open.
+    package var phoneRules = PhoneRules()
     /// The seed of the faults' chances: the same seed and the same requests give the same faults.
     package var seed: UInt64 = 1
     /// The number of requests to remember.

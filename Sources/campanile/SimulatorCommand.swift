@@ -42,6 +42,12 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Option(help: "A file that every request is added to, a line of JSON each, before its answer goes out.")
     var record: String?
 
+    @Option(help: "How many of an app's pushes APNs keeps for a phone that is off: one or all. Apple's pages disagree.")
+    var stored = PhoneRules.Stored.one
+
+    @Option(help: "How often an hour iOS wakes an app in the background: a number, or unlimited.")
+    var backgroundBudget = "unlimited"
+
     @Flag(help: "Ask for what Campanile keeps to, also where Apple and Google take more: for its own tests.")
     var strict = false
 
@@ -62,11 +68,18 @@ struct SimulatorCommand: AsyncParsableCommand {
         options.isFast = fast
         options.seed = seed
         options.knownTokensOnly = knownTokensOnly
+        options.phoneRules.stored = stored
+        options.phoneRules.backgroundBudget = (try? PhoneRules.budget(backgroundBudget)) ?? nil
         return options
     }
 
     func validate() throws {
         if fast, record != nil { throw ValidationError(SimulatorOptions.fastKeepsNoRecord) }
+        do {
+            _ = try PhoneRules.budget(backgroundBudget)
+        } catch {
+            throw ValidationError("\(error)")
+        }
         if let problem = options.problem { throw ValidationError(problem) }
     }
 
@@ -121,3 +134,5 @@ struct SimulatorCommand: AsyncParsableCommand {
         say("")
     }
 }
+
+extension PhoneRules.Stored: ExpressibleByArgument {}

@@ -50,7 +50,7 @@ package struct BadgePushes: Sendable {
         return device.platform == .android || contentAvailable != .never && !isKeptBack(badge)
     }
 
-    /// What the badge push of a device takes away; nil: nothing.
+    /// The notifications that the badge push of a device takes away; nil: none.
     func dismissal(_ device: DeviceSchedule, _ badge: Badge) -> Dismissal? {
         guard let dismissals = device.dismissals else { return nil }
         if device.platform == .ios {

@@ -46,7 +46,7 @@ struct ShownAlert: Sendable {
     let acceptedAt: Timestamp?
 }
 
-/// What a user or a producer has done with, so that it is to leave the notification centres.
+/// The notifications that a user or a producer has done with, so that they are to leave the notification centres.
 enum Handled: Sendable {
     case one(UUIDv7)
     /// This one and everything older.

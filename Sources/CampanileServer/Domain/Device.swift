@@ -18,7 +18,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var sending: UUIDv7?
     /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
-    /// What is to leave its notification centre; nil: nothing.
+    /// The notifications that are to leave its notification centre; nil: none.
     var dismissals: Dismissals?
     /// The time at which the number became 0 on an iPhone: iOS emptied its notification centre then.
     var emptiedAt: Timestamp?

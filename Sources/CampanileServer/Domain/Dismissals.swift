@@ -46,7 +46,7 @@ struct Dismissals: Sendable, Equatable {
         sent.end(before: first)
     }
 
-    /// What the next push names; nil: nothing.
+    /// The notifications that the next push names; nil: none.
     /// - Parameter isAlert: whether it names again what a badge push named.
     func next(isAlert: Bool) -> Dismissal? {
         if let through = owed.through { return .through(max(through, sent.through ?? .least)) }

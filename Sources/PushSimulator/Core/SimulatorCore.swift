@@ -54,7 +54,8 @@ final class SimulatorCore: Sendable {
             State(
                 providerTokens: ProviderTokens(keys: keys, isStrict: options.isStrict),
                 accessTokens: AccessTokens(accounts: accounts, isStrict: options.isStrict),
-                faults: FaultBook(seed: options.seed), phones: PhoneBook(knownOnly: options.knownTokensOnly),
+                faults: FaultBook(seed: options.seed),
+                phones: PhoneBook(knownOnly: options.knownTokensOnly, rules: options.phoneRules),
                 log: RequestLog(capacity: options.requestsKept)))
     }
 

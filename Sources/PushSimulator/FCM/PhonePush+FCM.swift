@@ -44,6 +44,10 @@ extension PhonePush {
         let data = android?["data"] ?? message["data"]
         alert = PhoneAlert(notificationOf: message, data: data)
         badgeVersion = PhonePush.integer(data?["badgeVersion"])
+        dismissal = PhoneDismissal(data)
+        // Without a priority a message with a notification has the high one, and one of data alone the normal one.
+        let priority = PhonePush.text(android?["priority"])?.lowercased()
+        isHighPriority = priority.map { $0 == "high" } ?? (alert != nil)
         tag = PhonePush.text(notification?["tag"]).map { ExactText($0) }
         if alert != nil {
             // With 0 or nothing the launcher counts.

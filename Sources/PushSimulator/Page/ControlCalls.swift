@@ -44,8 +44,10 @@ struct ControlCalls: Sendable {
             core.reset()
             return .json(core.counters().json)
         case ("/clock", "POST"): return try clock(request)
+        case ("/phone_rules", _) where isReading: return .json(core.state.withLock { $0.phones.rules.json })
+        case ("/phone_rules", "POST"): return try phoneRules(request)
         case ("/", _), ("/events", _), ("/devices", _), ("/requests", _), ("/counters", _), ("/faults", _),
-            ("/certificate", _), ("/reset", _), ("/clock", _):
+            ("/certificate", _), ("/reset", _), ("/clock", _), ("/phone_rules", _):
             return .problem(405, "\(request.method) is not for \(request.path).")
         default: return try device(request, isReading: isReading)
         }
@@ -92,7 +94,11 @@ struct ControlCalls: Sendable {
         let platform = try object.word("platform", PhonePlatform.self)
         let environment = try object.word("environment", SimulatedEnvironment.self)
         let app = try object.text("app")
-        let isOnline = try object.bool("online")
+        let byHand = PhoneChange(
+            isOnline: try object.bool("online"), isStopped: try object.bool("stopped"),
+            isInForeground: try object.bool("foreground"), hasExtension: try object.bool("extension"),
+            isAsleep: try object.bool("asleep"))
+        let newToken = try object.text("reinstalled_as")
         let life = try object.word("state", DeviceState.self)
         let since = try object.integer("gone_since_ms", in: 0...Int64.max)
         let call = try object.word("app_calls", AppCall.self)
@@ -100,7 +106,8 @@ struct ControlCalls: Sendable {
         let phone = core.state.withLock { state in
             let now = core.now(state)
             state.phones.set(token, platform: platform, environment: environment, app: app)
-            if let isOnline { _ = state.phones.setOnline(token, isOnline, now: now) }
+            state.phones.change(token, now: now) { byHand.apply(to: &$0) }
+            if let newToken { state.phones.reinstall(token, as: newToken, now: now) }
             switch life {
             case .known?: _ = state.phones.setGone(token, since: nil)
             case .gone?: _ = state.phones.setGone(token, since: since.map { Int64($0) } ?? now)
@@ -111,7 +118,7 @@ struct ControlCalls: Sendable {
             case .getToken?: state.phones.callGetToken(token)
             case nil: break
             }
-            return state.phones[token]
+            return state.phones[newToken ?? token]
         }
         return phone.map { .json($0.json) } ?? .problem(404, "No such device token has been seen.")
     }
@@ -161,6 +168,20 @@ struct ControlCalls: Sendable {
             return core.now(state)
         }
         return .json(.object([.init("now", .string(Timestamp(milliseconds: now).description))]))
+    }
+
+    /// Sets the given members.
+    private func phoneRules(_ request: PageRequest) throws -> PageAnswer {
+        var object = try StrictObject(try JSONValue(parsing: request.body), at: "phone_rules")
+        let stored = try object.word("stored", PhoneRules.Stored.self)
+        let budget = try object.text("background_budget")
+        try object.finish()
+        let rules = try core.state.withLock { state in
+            state.phones.rules.stored = stored ?? state.phones.rules.stored
+            if let budget { state.phones.rules.backgroundBudget = try PhoneRules.budget(budget) }
+            return state.phones.rules
+        }
+        return .json(rules.json)
     }
 
     private static func limit(_ request: PageRequest, otherwise: Int) throws -> Int {

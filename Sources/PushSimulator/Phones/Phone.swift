@@ -40,6 +40,19 @@ package struct Phone: Sendable {
     /// The bundle id or the Firebase project; nil until its first push.
     package internal(set) var app: String?
     package internal(set) var isOnline = true
+    /// Ended by its user: iOS wakes the app no more, Android delivers nothing, until the user opens it.
+    package internal(set) var isStopped = false
+    package internal(set) var isInForeground = false
+    /// True if the app has CampanileClient's notification service extension (iOS).
+    package internal(set) var hasExtension = true
+    /// In Doze (Android): messages of normal priority wait.
+    package internal(set) var isAsleep = false
+    /// FCM treats the app's messages of high priority as normal ones, because it showed nothing for one (Android).
+    package internal(set) var isDemoted = false
+    /// The times at which iOS woke the app in the last hour, in milliseconds since 1970; kept where there is a budget.
+    var wakeTimes: [Int64] = []
+    /// The dismissals that the app's library remembers.
+    var handled = HandledNotifications()
     /// The time at which the token died, in milliseconds since 1970; nil while it is valid.
     package internal(set) var goneSince: Int64?
     /// The icon's number; 0 is an icon without one.
@@ -68,50 +81,25 @@ package struct Phone: Sendable {
         self.environment = environment
     }
 
-    /// - Parameter historyLimit: the most pushes in the history.
-    mutating func apply(_ push: PhonePush, now: Int64, historyLimit: Int) {
-        received += 1
-        if push.wakesApp { wakes += 1 }
-        if let alert = push.alert { show(alert, of: push, now: now) }
-        let isOlder = push.badgeVersion.flatMap { version in badgeVersion.map { version < $0 } } ?? false
-        // The service extension puts the newest number in the place of an older one, so the icon stays as it is.
-        if let number = isOlder && push.isMutable ? nil : push.badge {
-            badge = number
-            if isOlder { olderBadges += 1 }
-            // iOS removes its notifications with the number; an Android app that draws its own does the same.
-            if number == 0 { notifications.removeAll() }
-        } else if platform == .android, push.alert != nil {
-            // Most launchers count for themselves.
-            badge = Int64(notifications.count)
-        }
-        if let version = push.badgeVersion { badgeVersion = max(badgeVersion ?? version, version) }
-        history.append(
-            Applied(pushID: push.id, kind: push.kind, badge: push.badge, badgeVersion: push.badgeVersion, at: now))
-        if history.count > historyLimit { history.removeFirst(history.count - historyLimit) }
-    }
-
-    private mutating func show(_ alert: PhoneAlert, of push: PhonePush, now: Int64) {
-        let replaced = platform == .android ? push.tag : push.collapseID
-        if let replaced { notifications.removeAll { $0.collapseID == replaced } }
-        notifications.append(Notification(pushID: push.id, collapseID: replaced, alert: alert, shownAt: now))
-        if notifications.count > SimulatorLimits.notifications { notifications.removeFirst() }
-    }
-
     // MARK: - What waits while the phone is off
 
     /// FCM keeps this many messages for a device, of four collapse keys at most; beyond, it drops all of them.
     static let androidWaiting = 100
     static let androidCollapseKeys = 4
 
-    mutating func keep(_ push: PhonePush) {
+    mutating func keep(_ push: PhonePush, _ rules: PhoneRules) {
         guard push.keptUntil != nil else {
             dropped += 1
             return
         }
         if platform == .ios {
-            // APNs keeps one push for each app: the newest.
-            dropped += waiting.count
-            waiting = [push]
+            if rules.stored == .one {
+                dropped += waiting.count
+                waiting = []
+            } else if let key = push.collapseID {
+                waiting.removeAll { $0.collapseID == key }
+            }
+            waiting.append(push)
         } else {
             keepOnAndroid(push)
         }
@@ -135,14 +123,14 @@ package struct Phone: Sendable {
         waiting.append(push)
     }
 
-    /// Switches the phone on: delivers the waiting pushes that aren't too old.
-    mutating func comeOnline(now: Int64, historyLimit: Int) {
-        isOnline = true
+    /// Delivers the waiting pushes that aren't too old, as the phone is on or awake again.
+    mutating func takeWaiting(now: Int64, historyLimit: Int, rules: PhoneRules) {
+        guard isOnline else { return }
         let arrived = waiting
         waiting.removeAll()
         for push in arrived {
             if let until = push.keptUntil, until > now {
-                apply(push, now: now, historyLimit: historyLimit)
+                apply(push, now: now, historyLimit: historyLimit, rules: rules)
             } else {
                 dropped += 1
             }
@@ -160,6 +148,11 @@ extension Phone {
             .init("environment", .string(environment.rawValue)),
             .init("app", app.map { .string($0) } ?? .null),
             .init("online", .bool(isOnline)),
+            .init("stopped", .bool(isStopped)),
+            .init("foreground", .bool(isInForeground)),
+            .init("extension", .bool(hasExtension)),
+            .init("asleep", .bool(isAsleep)),
+            .init("demoted", .bool(isDemoted)),
             .init("state", goneSince == nil ? "known" : "gone"),
             .init("gone_since_ms", goneSince.map { .integer($0) } ?? .null),
             .init("badge", .integer(badge)),

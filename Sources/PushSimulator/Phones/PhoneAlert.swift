@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 
 /// The part of one push that a phone shows.
 package struct PhoneAlert: Sendable {
@@ -11,6 +11,8 @@ package struct PhoneAlert: Sendable {
 
     /// A text; without one, the app's own text by its key, as `KEY(argument, argument)`. The same holds for the others.
     package internal(set) var title = ""
+    /// The notification's id in the payload.
+    package internal(set) var id: UUIDv7?
     package internal(set) var subtitle: String?
     package internal(set) var body = ""
     /// The address of an image that the phone would load.
@@ -50,6 +52,7 @@ extension PhoneAlert {
         threadID = PhonePush.text(aps?["thread-id"])
         category = PhonePush.text(payload["category"])
         deepLink = PhonePush.text(payload["deepLink"])
+        id = PhonePush.text(payload["id"]).flatMap { UUIDv7($0) }
     }
 
     /// From FCM's notification, which Android's system draws; nil without one. Android's own values override the shared ones.
@@ -68,6 +71,7 @@ extension PhoneAlert {
         channelID = PhonePush.text(own?["channel_id"])
         category = PhonePush.text(data?["category"])
         deepLink = PhonePush.text(data?["deepLink"])
+        id = PhonePush.text(data?["id"]).flatMap { UUIDv7($0) }
     }
 
     /// From the `alert` in the data of a message without a notification, as Campanile's library for Android draws it.
@@ -83,6 +87,7 @@ extension PhoneAlert {
         channelID = PhonePush.text(parts["channel_id"])
         category = PhonePush.text(data?["category"])
         deepLink = PhonePush.text(data?["deepLink"])
+        id = PhonePush.text(data?["id"]).flatMap { UUIDv7($0) }
         drawnBy = .app
     }
 
@@ -106,6 +111,7 @@ extension PhoneAlert {
     /// Its members for the control calls.
     var json: [JSONValue.Member] {
         [
+            .init("id", PhoneAlert.json(id?.description)),
             .init("title", .string(title)),
             .init("subtitle", PhoneAlert.json(subtitle)),
             .init("body", .string(body)),

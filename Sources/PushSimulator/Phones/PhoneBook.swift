@@ -21,13 +21,17 @@ struct PhoneBook {
     /// The last token that was seen of an installation.
     private var tokens: [ExactText: ExactText] = [:]
     private let knownOnly: Bool
+    var rules: PhoneRules
     /// Tokens that changed since the last query; kept while there are watchers.
     private var changed: Set<ExactText> = []
     private var isWatched = false
     /// Badges that were set although a newer version was on the icon.
     private(set) var olderBadges = 0
 
-    init(knownOnly: Bool) { self.knownOnly = knownOnly }
+    init(knownOnly: Bool, rules: PhoneRules = PhoneRules()) {
+        self.knownOnly = knownOnly
+        self.rules = rules
+    }
 
     subscript(identifier: String) -> Phone? { phones[place(of: identifier)] }
 
@@ -58,7 +62,7 @@ struct PhoneBook {
             guard phones.count < SimulatorLimits.phones else { return .shown }
             make(token, push.platform, environment)
         }
-        let historyLimit = historyLimit
+        let (historyLimit, rules) = (historyLimit, rules)
         var isOlder = false
         let reception = withPhone(token) { phone -> Reception in
             if push.platform == .ios, phone.environment != environment { return .unknown }
@@ -69,11 +73,11 @@ struct PhoneBook {
             phone.app = push.app
             phone.platform = push.platform
             guard phone.isOnline else {
-                phone.keep(push)
+                phone.keep(push, rules)
                 return .kept
             }
             let before = phone.olderBadges
-            phone.apply(push, now: now, historyLimit: historyLimit)
+            phone.apply(push, now: now, historyLimit: historyLimit, rules: rules)
             isOlder = phone.olderBadges > before
             return .shown
         }
@@ -111,16 +115,33 @@ struct PhoneBook {
         }
     }
 
+    /// Changes what a phone, or its user, does; delivers what waited for that.
     /// - Returns: whether there is such a phone.
-    mutating func setOnline(_ token: String, _ isOnline: Bool, now: Int64) -> Bool {
-        let historyLimit = historyLimit
-        return withPhone(token) { phone in
-            if isOnline {
-                phone.comeOnline(now: now, historyLimit: historyLimit)
-            } else {
-                phone.isOnline = false
-            }
+    @discardableResult
+    mutating func change(_ token: String, now: Int64, _ change: (inout Phone) -> Void) -> Bool {
+        let (historyLimit, rules) = (historyLimit, rules)
+        return withPhone(token) { phone -> Void in
+            change(&phone)
+            phone.takeWaiting(now: now, historyLimit: historyLimit, rules: rules)
         } != nil
+    }
+
+    /// The app was removed, with all that it showed, and installed again: its token died, and it has another.
+    mutating func reinstall(_ token: String, as newToken: String, now: Int64) {
+        guard let old = self[token] else { return }
+        change(token, now: now) { phone in
+            phone.goneSince = now
+            phone.notifications = []
+            phone.badge = 0
+            phone.waiting = []
+            phone.handled = HandledNotifications()
+        }
+        set(newToken, platform: old.platform, environment: old.environment, app: old.app)
+        change(newToken, now: now) { phone in
+            phone.isOnline = old.isOnline
+            phone.hasExtension = old.hasExtension
+            phone.isAsleep = old.isAsleep
+        }
     }
 
     /// - Parameter since: when the token died, in milliseconds since 1970; nil if it is valid.

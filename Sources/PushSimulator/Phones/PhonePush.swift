@@ -31,6 +31,10 @@ struct PhonePush: Sendable {
     var isMutable = false
     /// True if it wakes the app in the background.
     var wakesApp = false
+    /// The notifications that it takes away.
+    var dismissal: PhoneDismissal?
+    /// A message of high priority (Android).
+    var isHighPriority = false
     /// The key of the pushes that it replaces: in the notification centre, and (Android) among those that wait for the
     /// phone.
     var collapseID: ExactText?
@@ -82,7 +86,11 @@ extension PhonePush {
         isMutable = alert != nil && aps?["mutable-content"] == .integer(1)
         wakesApp = aps?["content-available"] == .integer(1)
         badgeVersion = PhonePush.integer(payload["badgeVersion"])
+        dismissal = PhoneDismissal(payload)
     }
+
+    /// Returns whether Android delivers it to a phone in Doze: a message of high priority, unless FCM demoted the app's.
+    func wakesFromSleep(isDemoted: Bool) -> Bool { isHighPriority && !isDemoted }
 
     static func text(_ value: JSONValue?) -> String? {
         guard case .string(let text)? = value else { return nil }

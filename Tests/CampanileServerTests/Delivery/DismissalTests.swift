@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What is read, deleted or withdrawn on one device leaves the notification centres of the others: badge pushes and alerts name it.
+/// Badge pushes and alerts name what was read, deleted or withdrawn on one device, so that it leaves the others.
 @Suite("what was handled leaves the other devices") struct DismissalTests {
     private static func fixture(_ change: (inout Settings) -> Void = { _ in }) throws -> Fixture {
         var settings = Settings()

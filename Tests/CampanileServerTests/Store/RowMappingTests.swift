@@ -8,6 +8,8 @@ import Testing
 
 /// Rows are decoded by the places of their columns. Every column holds another value here, so that one taken for its neighbour shows.
 @Suite struct RowMappingTests {
+    private static let dismissals =
+        "through:01900000-0000-7001-8000-00000000000a,01900000-0000-7001-8000-00000000000b;01900000-0000-7001-8000-00000000000c"
     private static let notification = UUIDv7(high: 0x0190_0000_0001_7001, low: 0x8000_0000_0000_0001)
     private static let delivery = UUIDv7(high: 0x0190_0000_0002_7001, low: 0x8000_0000_0000_0002)
     private static let cleared = UUIDv7(high: 0x0190_0000_0003_7001, low: 0x8000_0000_0000_0003)
@@ -40,10 +42,10 @@ import Testing
                 """
                 INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
                     last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id,
-                    busy_until, seen_at)
+                    busy_until, seen_at, dismissals, emptied_at)
                 VALUES (51, 'shop', 'token', 41, 'ios', 'fcm', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, $1,
-                    $2, 1060, 1063)
-                """, lease, sending)
+                    $2, 1060, 1063, $3, 1064)
+                """, lease, sending, dismissals)
             _ = try connection.run(
                 """
                 INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason, traceparent)
@@ -91,7 +93,8 @@ import Testing
         #expect(schedule.toldCount == 54 && schedule.toldAt == time(1055) && schedule.attempted)
         #expect(schedule.badgeDueAt == time(1056) && schedule.badgeAttempts == 57 && schedule.dueAt == time(1058))
         #expect(schedule.lease == lease && schedule.sending == sending && schedule.busyUntil == time(1060))
-        #expect(schedule.lastRegisteredAt == time(1053))
+        #expect(schedule.lastRegisteredAt == time(1053) && schedule.emptiedAt == time(1064))
+        #expect(schedule.dismissals?.text == dismissals && schedule.dismissals?.owed.ids.count == 1)
     }
 
     private static func check(_ found: Notification?) {
@@ -185,7 +188,7 @@ import Testing
             _ = try transaction.connection.run(
                 """
                 UPDATE device_tokens SET told_count = 0, told_at = 0, attempted = 0, badge_due_at = 0, badge_attempts = 0, due_at = 0,
-                    lease = 0, sending_id = NULL, busy_until = 0
+                    lease = 0, sending_id = NULL, busy_until = 0, dismissals = NULL, emptied_at = 0
                 """)
             try transaction.store.deviceTokens.store(before)
         }

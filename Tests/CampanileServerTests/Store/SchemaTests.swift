@@ -1,5 +1,6 @@
 import CampanileCore
 import Foundation
+import Push
 import SQLEngine
 import Testing
 
@@ -248,6 +249,54 @@ struct SchemaTests {
         let id = try #require(UUIDv7("01900000-0000-7001-8000-000000000001"))
         let found = try database.read { try $0.store.notifications.find(id, inbox: InboxID(1)) }
         #expect(found?.content.payload == large)
+    }
+
+    @Test("schema 22 keeps what schema 21's devices were told, and names what is read from then on")
+    func fromTwentyOneToTwentyTwo() async throws {
+        let old = try Database(path: try migrated(through: 21))
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared, armed, newest_id)
+                VALUES ('default', 'alice', 2, 2, 1, x'01900000000070018000000000000002');
+                INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES
+                    (1, x'01900000000070018000000000000001', 5, NULL, 'T', 'B'),
+                    (1, x'01900000000070018000000000000002', 5, NULL, 'T', 'B');
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
+                    told_count, told_at, attempted)
+                VALUES ('default', 'a', 1, 'ios', 'apns', 'production', 5, 7, 2, 1795000000000, 1);
+                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, settled_at)
+                VALUES (x'01900000000070018000000000000001', 1, x'01900000000070018000000000000001', 1, 'accepted', 1, 9);
+                """)
+        }
+        old.close()
+        let fixture = try Fixture(on: .sqlite, folder: folder)
+        let id = try #require(UUIDv7("01900000-0000-7001-8000-000000000001"))
+        let device = try fixture.store.readBlocking { try $0.deviceTokens.device(DeviceID(1))?.schedule }
+        #expect(device?.toldCount == 2 && device?.dismissals == nil && device?.emptiedAt == nil)
+        _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
+        fixture.clock.advance(milliseconds: Limits.syncDelayMilliseconds)
+        #expect(try await fixture.sent() == ["badge a 1"])
+        #expect(fixture.provider.messages.map(\.dismissal) == [.ids([id])])
+    }
+
+    @Test("a device whose dismissals can't be read is damage, and an error of that call")
+    func unreadableDismissals() throws {
+        let database = try Database(path: try migrated(through: .max))
+        defer { database.close() }
+        try database.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO inboxes (app, user_id) VALUES ('default', 'alice');
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
+                    dismissals)
+                VALUES ('default', 'a', 1, 'ios', 'apns', 'production', 5, 7, 'through:x;');
+                """)
+        }
+        let error = #expect(throws: SQLError.self) {
+            try database.read { try $0.store.deviceTokens.devices(inbox: InboxID(1)) }
+        }
+        #expect(error?.isDamage == true && error?.message.contains("holds no dismissals") == true)
     }
 
     @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
