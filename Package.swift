@@ -114,10 +114,17 @@ let package = Package(
             ],
             exclude: ["web"],
             swiftSettings: strict),
+        // A server, the simulator and its phones on one clock, moved by a script's steps.
+        .target(
+            name: "PhoneScript",
+            dependencies: [
+                "CampanileServer", "PushSimulator", "CampanileCore", "SystemSupport", server("Logging", "swift-log"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "campanile",
             dependencies: [
-                "CampanileServer", "PushSimulator", "CampanileCore",
+                "CampanileServer", "PushSimulator", "PhoneScript", "CampanileCore",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
             ],
@@ -171,6 +178,8 @@ let package = Package(
                 server("NIOCore", "swift-nio"),
                 server("NIOWebSocket", "swift-nio"),
             ], swiftSettings: strict),
+        .testTarget(
+            name: "PhoneScriptTests", dependencies: ["PhoneScript", "PushSimulator", "CampanileCore"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .gnu2x

@@ -2,6 +2,7 @@ import ArgumentParser
 import CampanileCore
 import CampanileServer
 import Glibc
+import PhoneScript
 import PushSimulator
 
 struct SimulatorCommand: AsyncParsableCommand {
@@ -36,7 +37,13 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Option(help: "A JSON file of faults to begin with.")
     var faults: String?
 
-    @Option(help: "What decides the faults' chances.")
+    @Option(
+        help: ArgumentHelp(
+            "A file of steps for phones and a server of its own, on a clock that moves by the steps alone; prints what the phones show, and ends.",
+            valueName: "file"))
+    var script: String?
+
+    @Option(help: "What decides the faults' chances, and a script's.")
     var seed: UInt64 = 1
 
     @Option(help: "A file that every request is added to, a line of JSON each, before its answer goes out.")
@@ -84,6 +91,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        if let script { return try await run(script: script) }
         let signals = TerminationSignals()
         let rules = try faults.map { try FaultRule.list(file: $0) } ?? []
         let folder = try KeyFolder(path: makeKeys, caFile: caFile)
@@ -104,6 +112,14 @@ struct SimulatorCommand: AsyncParsableCommand {
         await simulator.shutDown()
         say("The simulator has stopped.")
         withExtendedLifetime(signals) {}
+    }
+
+    private func run(script path: String) async throws {
+        do {
+            for line in try await ScriptRun(file: path, seed: seed).report() { print(line) }
+        } catch let mistake as Mistake {
+            throw OperatorError(mistake.sentence)
+        }
     }
 
     private func requestFile(_ path: String) throws -> RequestFile {

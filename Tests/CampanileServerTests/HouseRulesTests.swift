@@ -58,7 +58,10 @@ import Yams
             "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push", "CYAML", "Crypto", "CryptoExtras", "JWTKit",
             "Logging", "NIOCore", "NIOPosix", "NIOWebSocket", "CEmbedded",
         ]),
-        "Sources/campanile": ["CampanileServer", "CampanileCore", "PushSimulator", "ArgumentParser", "Logging"],
+        "Sources/PhoneScript": foundation.union([
+            "CampanileServer", "CampanileCore", "PushSimulator", "SystemSupport", "Logging",
+        ]),
+        "Sources/campanile": ["CampanileServer", "CampanileCore", "PushSimulator", "PhoneScript", "ArgumentParser", "Logging"],
     ]
 
     @Test("every target imports only what the architecture allows", arguments: allowed.keys.sorted())

@@ -31,9 +31,17 @@ struct Dismissals: Sendable, Equatable {
         sent.ids.removeAll { $0 <= id }
     }
 
-    /// Returns whether any of some notifications is named.
+    /// Returns whether a reconciliation changes anything.
     func name(any ids: [UUIDv7]) -> Bool {
-        ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
+        owed.through != nil || sent.through != nil || ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
+    }
+
+    /// The device has asked about all that it shows, and takes away what is handled.
+    mutating func reconcile(_ handled: [UUIDv7]) {
+        owed.through = nil
+        sent.through = nil
+        owed.remove(handled)
+        sent.remove(handled)
     }
 
     /// Forgets some that the device doesn't show, or that are unread again.

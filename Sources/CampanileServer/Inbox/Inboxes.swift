@@ -70,7 +70,7 @@ struct Inboxes: Sendable {
             case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
             case .reconcile(let handled):
                 if let acting = device.flatMap(inbox.device) {
-                    inbox.changeDevice(acting) { $0.changeDismissals { $0.forget(handled) } }
+                    inbox.changeDevice(acting) { $0.changeDismissals { $0.reconcile(handled) } }
                     tell(acting, of: &inbox)
                 }
             }

@@ -59,6 +59,17 @@ package final class App: Sendable {
         self.logger = logger
     }
 
+    /// True when no push is due now, in flight or waiting to be settled.
+    package var isQuiet: Bool { get async throws { try await deliveryWorker.isQuiet } }
+
+    /// The time at which the next push is due; nil: none is owed.
+    package func nextPushAt() async throws -> Timestamp? {
+        try await store.read { try $0.deviceTokens.dueLanes(nil).map(\.at).min() }
+    }
+
+    /// Looks for due pushes now: somebody moved the clock.
+    package func lookForPushes() { deliveryWorker.wake() }
+
     var store: Store { parts.database }
     var deliveryWorker: DeliveryWorker { parts.deliveryWorker }
     var badgeDrift: BadgeDrift { parts.badgeDrift }

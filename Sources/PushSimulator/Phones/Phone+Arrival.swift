@@ -14,6 +14,11 @@ extension Phone {
             guard !isAsleep || push.wakesFromSleep(isDemoted: isDemoted) else { return keep(push, rules) }
         }
         received += 1
+        if let dismissal = push.dismissal, push.alert == nil, push.wakesApp,
+            !notifications.contains(where: { dismissal.covers($0.alert.id) })
+        {
+            idleDismissals += 1
+        }
         let seen = reads(push, now: now, rules)
         if seen, let dismissal = push.dismissal { take(dismissal) }
         show(push, isSeenByApp: seen, now: now)

@@ -61,6 +61,8 @@ package struct Phone: Sendable {
     package internal(set) var notifications: [Notification] = []
     /// The greatest `badgeVersion` that arrived.
     package internal(set) var badgeVersion: Int64?
+    /// Pushes that were sent to take something away, and named nothing that the phone showed.
+    package internal(set) var idleDismissals = 0
     /// Pushes that set the icon although their `badgeVersion` was smaller than an earlier one's.
     package internal(set) var olderBadges = 0
     /// The number of times that the app was woken in the background.
@@ -163,6 +165,7 @@ extension Phone {
             .init("dropped", .integer(Int64(dropped))),
             .init("wakes", .integer(Int64(wakes))),
             .init("older_badges", .integer(Int64(olderBadges))),
+            .init("idle_dismissals", .integer(Int64(idleDismissals))),
             .init("history", .array(history.map(\.json))),
         ])
     }

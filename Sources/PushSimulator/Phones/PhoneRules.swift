@@ -73,6 +73,11 @@ struct PhoneDismissal: Sendable {
     /// This one and everything older.
     var through: UUIDv7?
 
+    func covers(_ id: UUIDv7?) -> Bool {
+        guard let id else { return false }
+        return ids.contains(id) || through.map { id <= $0 } ?? false
+    }
+
     /// - Returns: nil when the push names none.
     init?(_ members: JSONValue?) {
         switch members?["dismissed"] {
