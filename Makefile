@@ -88,7 +88,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
 NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports installations cluster \
-	trust-postgres unit-postgres contract-postgres inbox-long payloads fuzz asan tsan generators image release package stranger
+	trust-postgres unit-postgres contract-postgres inbox-long payloads phones fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
 	@$(STEPS) nightly --go-on "$(NIGHTLY)"
@@ -386,6 +386,10 @@ trust-postgres: setup-tests build ## Jitter, pushes under every fault, kill -9 a
 payloads: build ## 20,000 payloads at random, from openapi.yaml's schema to the strict simulator; their sizes; 2,000 dry runs
 	@echo "==> payloads: 20,000 at random, to four devices each; sizes; 2,000 dry runs, byte for byte; and the controls"
 	@$(PYTHON) -m e2e.contract.payloads --binary "$(RELEASE)"
+
+phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the simulator's switches: nothing that was read stays; 20 minutes
+	@echo "==> phones: 2,500 users with four phones each, under six settings, and the controls"
+	SCRIPT_USERS=2500 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=2 $(SWIFT) test --skip-build --filter '^PhoneScriptTests\.'
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

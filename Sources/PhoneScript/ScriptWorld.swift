@@ -17,8 +17,11 @@ package final class ScriptWorld: Sendable {
     private struct Names: Sendable {
         /// In the order in which the script introduced them.
         var phones: [Entry] = []
+        var places: [String: Int] = [:]
         var notifications: [String: (id: String, user: String)] = [:]
         var titles: [String: String] = [:]
+        /// The ids of the notifications that were read, deleted or withdrawn.
+        var handled: Set<String> = []
     }
 
     package let simulator: PushSimulator
@@ -101,6 +104,7 @@ package final class ScriptWorld: Sendable {
         case .withdraw(let name):
             guard let (id, user) = notification(name) else { return }
             try await calls.send("DELETE", "/notifications/\(id)?user_id=\(user)")
+            names.withLock { _ = $0.handled.insert(id) }
         case .act(let actor, let action): try await act(actor, action)
         case .change(let phone, let change): entry(phone).map { simulator.change($0.token, change) }
         case .open(let phone): try await open(phone)
@@ -128,13 +132,16 @@ package final class ScriptWorld: Sendable {
         try await settle()
     }
 
-    private func entry(_ phone: String) -> Entry? { names.withLock { $0.phones.first { $0.card.name == phone } } }
+    private func entry(_ phone: String) -> Entry? { names.withLock { names in names.places[phone].map { names.phones[$0] } } }
     private func notification(_ name: String) -> (id: String, user: String)? { names.withLock { $0.notifications[name] } }
 
     private func introduce(_ card: ScriptStep.PhoneCard) async throws {
         let count = names.withLock { $0.phones.count }
         let token = Self.token(card.platform, count, installation: 1)
-        names.withLock { $0.phones.append(Entry(card: card, token: token)) }
+        names.withLock { names in
+            names.places[card.name] = names.phones.count
+            names.phones.append(Entry(card: card, token: token))
+        }
         simulator.addDevice(token, platform: card.platform, app: nil)
         simulator.change(token, PhoneChange(hasExtension: card.hasExtension))
         try await register(card, token)
@@ -179,6 +186,9 @@ package final class ScriptWorld: Sendable {
             guard let (id, _) = notification(name) else { return }
             try await calls.send(
                 "PATCH", "/notifications/\(id)", .object([.init("read", .bool(isRead))]), user: user, device: device)
+            names.withLock { names in
+                if isRead { names.handled.insert(id) } else { names.handled.remove(id) }
+            }
             if let device { try await showNumber(user, device, without: isRead ? [id] : []) }
         }
         switch action {
@@ -187,9 +197,11 @@ package final class ScriptWorld: Sendable {
         case .delete(let name):
             guard let (id, _) = notification(name) else { return }
             try await calls.send("DELETE", "/notifications/\(id)", user: user, device: device)
+            names.withLock { _ = $0.handled.insert(id) }
             if let device { try await showNumber(user, device, without: [id]) }
         case .readAll:
             try await calls.send("POST", "/notifications/mark_all_read", user: user, device: device)
+            names.withLock { names in names.handled.formUnion(names.notifications.values.filter { $0.user == user }.map(\.id)) }
             if let device { try await reconcile(user, device) }
         case .look:
             try await calls.send("GET", "/notifications", user: user, device: device, isNative: true)
@@ -229,7 +241,7 @@ package final class ScriptWorld: Sendable {
     private func reinstall(_ name: String) async throws {
         guard let entry = entry(name) else { return }
         let changed = names.withLock { names -> Entry? in
-            guard let place = names.phones.firstIndex(where: { $0.card.name == name }) else { return nil }
+            guard let place = names.places[name] else { return nil }
             names.phones[place].installations += 1
             names.phones[place].token = Self.token(
                 entry.card.platform, place, installation: names.phones[place].installations)
@@ -241,6 +253,16 @@ package final class ScriptWorld: Sendable {
     }
 
     // MARK: - What is shown
+
+    /// The phones by their names, each with how many notifications it shows that were read, deleted or withdrawn.
+    var stale: [(name: String, phone: Phone, count: Int)] {
+        let (phones, handled) = names.withLock { ($0.phones, $0.handled) }
+        return phones.compactMap { entry in
+            guard let phone = simulator.device(entry.token) else { return nil }
+            let count = phone.notifications.count { $0.alert.id.map { handled.contains($0.description) } ?? false }
+            return (entry.card.name, phone, count)
+        }
+    }
 
     /// A line for each phone: its icon's number, and the names of the notifications that it shows.
     package var screens: [String] {
