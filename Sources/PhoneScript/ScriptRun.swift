@@ -137,8 +137,9 @@ struct RandomSteps {
         switch Int.random(in: 0..<20, using: &chance) {
         case 0..<6:
             made += 1
-            names.append("random-\(made)")
-            return .notify(user: phone.user, name: "random-\(made)", title: "Number \(made)", collapseKey: nil)
+            // No script can have this name: the sign begins a comment.
+            names.append("#\(made)")
+            return .notify(user: phone.user, name: "#\(made)", title: "Number \(made)", collapseKey: nil)
         case 6..<10: return name.map { .act(actor, .read($0)) } ?? .wait(1_000)
         case 10: return .act(actor, .readAll)
         case 11: return name.map { .act(actor, .delete($0)) } ?? .wait(1_000)

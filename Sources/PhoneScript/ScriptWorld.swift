@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 import CampanileServer
 import FoundationEssentials
 import Logging
@@ -34,7 +34,8 @@ package final class ScriptWorld: Sendable {
     /// Made once: an RSA key takes long.
     private static let credentials = Result { try SimulatorCredentials.make() }
 
-    package init(rules: PhoneRules, seed: UInt64, policy: BadgePolicy = .unread) async throws {
+    /// - Parameter hasExtension: whether the app's settings say that all its alerts run the service extension.
+    package init(rules: PhoneRules, seed: UInt64, hasExtension: Bool = false) async throws {
         clock = ScriptClock()
         let world = clock.world(seed: seed)
         folder = FileManager.default.temporaryDirectory.path + "/campanile-script-\(UUID().uuidString)"
@@ -45,7 +46,7 @@ package final class ScriptWorld: Sendable {
         options.phoneRules = rules
         simulator = try await PushSimulator.start(options)
         do {
-            let configuration = try Self.configuration(simulator, folder, policy)
+            let configuration = try Self.configuration(simulator, folder, hasExtension: hasExtension)
             app = try await App(
                 configuration: configuration, world: world, sink: LogSink(descriptor: -1, format: .json),
                 logger: Logger(label: "script", factory: { _ in SwiftLogNoOpLogHandler() }))
@@ -56,12 +57,13 @@ package final class ScriptWorld: Sendable {
                 producerKey: try operations.createKey(name: "script", app: AppName.standard))
         } catch {
             await simulator.shutDown()
+            try? FileManager.default.removeItem(atPath: folder)
             throw error
         }
     }
 
     private static func configuration(
-        _ simulator: PushSimulator, _ folder: String, _ policy: BadgePolicy
+        _ simulator: PushSimulator, _ folder: String, hasExtension: Bool
     ) throws -> Configuration {
         let credentials = simulator.credentials
         let (key, account, authority) = (folder + "/key.p8", folder + "/account.json", folder + "/ca.pem")
@@ -72,13 +74,13 @@ package final class ScriptWorld: Sendable {
         configuration.database = folder + "/campanile.sqlite"
         configuration.port = 0
         configuration.jwt.secret = Secret("a secret of a script's server, which ends with it")
-        configuration.badge.policy = policy
         configuration.push.caFile = authority
         configuration.apps[AppName.standard] = Configuration.App(
             apns: Configuration.APNs(
                 keyFile: key, keyID: credentials.keyID, teamID: credentials.teamID, topic: credentials.topic,
                 url: URL(string: simulator.apnsURL())),
             fcm: Configuration.FCM(serviceAccountFile: account, url: URL(string: simulator.fcmURL)))
+        configuration.apps[AppName.standard]?.mutableContent = hasExtension
         return configuration
     }
 
@@ -147,11 +149,11 @@ package final class ScriptWorld: Sendable {
         try await register(card, token)
     }
 
-    /// Tokens of iPhones are hexadecimal.
+    /// Tokens of iPhones are hexadecimal, and Firebase's begin with the installation's ID.
     private static func token(_ platform: PhonePlatform, _ number: Int, installation: Int) -> String {
         let text = String(number * 1_000 + installation, radix: 16)
         let padded = String(repeating: "0", count: 64 - text.count) + text
-        return platform == .ios ? padded : "script:\(padded)"
+        return platform == .ios ? padded : "\(padded):script"
     }
 
     private func register(_ card: ScriptStep.PhoneCard, _ token: String) async throws {

@@ -39,6 +39,12 @@ package struct PushMessage: Sendable {
         self.dismissal = dismissal
     }
 
+    /// True if it is an alert to Android that the app draws from its data, and not the system.
+    package var isDrawnByApp: Bool {
+        guard device.platform == .android, case .alert(let alert) = kind else { return false }
+        return alert.fields.string("android.display") == "app"
+    }
+
     /// Returns the message without its dismissal if that makes it too long: the first thing to go, before the body is shortened.
     package func fitted() -> PushMessage {
         guard dismissal != nil, case .alert(let alert) = kind, !PayloadLimit.fitsWhole(self, alert) else { return self }

@@ -16,7 +16,7 @@ import Testing
     }
 
     private struct Findings {
-        /// Phones that are on, awake and have budget left, looked at 5 s after a change; and those that showed what was handled.
+        /// Phones that are on and have budget left, and show what was handled; and those that show it 5 s later.
         var ready = 0
         var readyStale = 0
         /// Pushes that named nothing that a phone showed, without those to phones that Apple or Google kept an alert from.
@@ -25,12 +25,13 @@ import Testing
         var staleAtTheEnd = 0
     }
 
-    /// A user's phones: two iPhones, one without the extension, and an Android phone.
-    private static func introduce(_ user: Int, _ world: ScriptWorld) async throws -> [String] {
+    /// A user's phones: three iPhones, of which one may have no extension, and an Android phone.
+    private static func introduce(_ user: Int, _ world: ScriptWorld, haveExtension: Bool) async throws -> [String] {
         var names: [String] = []
         for (place, platform) in [PhonePlatform.ios, .ios, .ios, .android].enumerated() {
             let name = "\(user)-\(place)"
-            let card = ScriptStep.PhoneCard(name: name, user: "user-\(user)", platform: platform, hasExtension: place != 2)
+            let card = ScriptStep.PhoneCard(
+                name: name, user: "user-\(user)", platform: platform, hasExtension: haveExtension || place != 2)
             try await world.perform(.phone(card), settles: false)
             names.append(name)
         }
@@ -57,26 +58,32 @@ import Testing
         }
     }
 
-    private static func run(_ rules: PhoneRules, seed: UInt64, opens: Bool = true) async throws -> Findings {
-        let world = try await ScriptWorld(rules: rules, seed: seed)
+    private static func run(_ rules: PhoneRules, seed: UInt64, opens: Bool = true, haveExtension: Bool = true) async throws
+        -> Findings
+    {
+        let world = try await ScriptWorld(rules: rules, seed: seed, hasExtension: haveExtension)
         defer { withExtendedLifetime(world) {} }
         var chance = SeededGenerator(seed: seed)
         var findings = Findings()
         var phones: [[String]] = []
-        for user in 0..<users { phones.append(try await introduce(user, world)) }
+        for user in 0..<users { phones.append(try await introduce(user, world, haveExtension: haveExtension)) }
         var made = [[String]](repeating: [], count: users)
         for _ in 0..<rounds {
             for user in 0..<users {
-                try await world.perform(step(user, phones[user], &made[user], &chance), settles: false)
+                // One after the other, as a reading and the next alert.
+                for _ in 0..<Int.random(in: 1...2, using: &chance) {
+                    let next = step(user, phones[user], &made[user], &chance)
+                    try await world.perform(next, settles: next.isOnPhone)
+                }
             }
             for phone in phones.joined() where Bool.random(using: &chance) {
                 try await world.perform(.change(phone: phone, PhoneChange(isInForeground: false)), settles: false)
             }
+            try await world.settle()
+            let before = Set(world.stale.filter { $0.count > 0 && $0.phone.isReady(rules) }.map(\.name))
             try await world.perform(.wait(5_000))
-            for (_, phone, count) in world.stale where phone.isReady(rules) {
-                findings.ready += 1
-                findings.readyStale += count > 0 ? 1 : 0
-            }
+            findings.ready += before.count
+            findings.readyStale += world.stale.count { $0.count > 0 && before.contains($0.name) }
         }
         for phone in phones.joined() {
             try await world.perform(.change(phone: phone, PhoneChange(isOnline: true)), settles: false)
@@ -93,14 +100,19 @@ import Testing
         return findings
     }
 
-    @Test("opened once, no phone shows what was read, deleted or withdrawn; most that can don't after 5 s", arguments: rules)
-    func settles(_ rules: PhoneRules) async throws {
-        let findings = try await Self.run(rules, seed: 1)
-        print("phones: \(Self.users * 4) of \(Self.users) users, \(rules): \(findings)")
+    @Test(
+        "opened once, no phone shows what was read, deleted or withdrawn; most that can don't after 5 s; no push goes for what none shows, if all have the extension",
+        arguments: rules, [true, false])
+    func settles(_ rules: PhoneRules, haveExtension: Bool) async throws {
+        let findings = try await Self.run(rules, seed: 1, haveExtension: haveExtension)
+        print(
+            "phones: \(Self.users * 4) of \(Self.users) users, \(rules), \(haveExtension ? "all" : "most") with the extension: \(findings)"
+        )
         #expect(findings.staleAtTheEnd == 0)
-        #expect(findings.ready > Self.users)
+        #expect(findings.ready > 0)
         #expect(findings.readyStale * 20 <= findings.ready, "\(findings)")
-        #expect(findings.idle == 0, "\(findings)")
+        // Nobody knows which phones have it: where an alert overtook a badge push, that goes, too.
+        if haveExtension { #expect(findings.idle == 0, "\(findings)") }
         #expect(findings.staleBeforeOpening > 0, "there was something to find")
     }
 
@@ -134,6 +146,16 @@ import Testing
         try await notify("last")
         #expect(world.stale[0].count == 0)
         await world.stop()
+    }
+}
+
+extension ScriptStep {
+    /// True if the app takes something away by itself: a push that is in flight to it meanwhile would bring it back, or find nothing.
+    fileprivate var isOnPhone: Bool {
+        switch self {
+        case .open, .act(.phone, _): true
+        default: false
+        }
     }
 }
 

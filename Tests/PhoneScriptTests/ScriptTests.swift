@@ -113,7 +113,7 @@ import Testing
         #expect(try await iphone("notify alice three X") == "iphone (ios, alice): 2; two “The second”, three “X”")
     }
 
-    @Test("one seed gives one result, and the same whatever the switches; another gives another")
+    @Test("one seed gives one result, and another gives another")
     func seeds() async throws {
         let text = Self.phones + "random 60\non iphone\non ipad\non pixel\nwait 1m\nopen iphone\nopen ipad\nopen pixel\n"
         let first = try await ScriptRun(text, seed: 7).run(under: PhoneRules())

@@ -54,8 +54,8 @@ package struct BadgePushes: Sendable {
     func dismissal(_ device: DeviceSchedule, _ badge: Badge) -> Dismissal? {
         guard let dismissals = device.dismissals else { return nil }
         if device.platform == .ios {
-            // At the 0 iOS empties its notification centre by itself.
-            guard contentAvailable != .never, badge.count > 0 || device.toldCount == 0 else { return nil }
+            // When another number becomes 0 iOS empties its notification centre by itself.
+            guard contentAvailable != .never, badge.count > 0 || (device.toldCount ?? 0) == 0 else { return nil }
         }
         return dismissals.next(isAlert: false)
     }
@@ -100,9 +100,12 @@ package struct BadgePushes: Sendable {
     /// - Parameters:
     ///   - acting: the place of the device that knows the number.
     ///   - isUrgent: true if no other change is waited for.
-    func countChanged(_ inbox: inout Inbox, except acting: Int? = nil, isUrgent: Bool = false) {
+    ///   - places: those of the devices that are looked at; nil: all.
+    func countChanged(
+        _ inbox: inout Inbox, except acting: Int? = nil, isUrgent: Bool = false, only places: [Int]? = nil
+    ) {
         let (badge, now) = (inbox.state.badge(policy), inbox.now)
-        for place in inbox.devices.indices where place != acting {
+        for place in places ?? Array(inbox.devices.indices) where place != acting {
             let device = inbox.devices[place].schedule
             let isOwed = owes(device, badge, now: now)
             if isOwed { inbox.isPushDue = true }

@@ -186,7 +186,9 @@ package struct DeliveryClaims: Sendable {
                 try transaction.deliveries.settle(
                     notification: due.delivery.notificationID, device: id, .gone, answer: nil)
             } else if let offer = try offer(due, to: device, &terms, in: transaction) {
-                return .alert(due.delivery, offer)
+                var delivery = due.delivery
+                delivery.isHandled = due.notification?.readAt != nil
+                return .alert(delivery, offer)
             } else {
                 isOvertaken = true
             }

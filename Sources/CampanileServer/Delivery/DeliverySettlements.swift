@@ -15,6 +15,7 @@ struct DeliverySettlements: Sendable {
     let badgePushes: BadgePushes
     let policy: OutcomePolicy
     let random: @Sendable () -> UInt64
+    var rules = PerApp(all: NotificationRules())
     /// False in a control, which settles what another node has taken over.
     var checksLeases = true
 
@@ -151,9 +152,12 @@ struct DeliverySettlements: Sendable {
                 schedule.toldAt = now
             }
             if let dismissal = push.message.dismissal {
-                // Apple takes a badge push, and iOS may not wake the app for it.
-                let isCertain = push.delivery != nil || schedule.platform == .android
-                schedule.changeDismissals { $0.accepted(dismissal, isCertain: isCertain) }
+                let reader = reader(of: push, on: schedule.platform)
+                schedule.changeDismissals { $0.accepted(dismissal, by: reader) }
+            }
+            // Attempted before its entry was read, it went again, and shows.
+            if let delivery = push.delivery, delivery.isHandled {
+                schedule.changeDismissals { $0.owe(delivery.notificationID) }
             }
             schedule.badgeAttempts = 0
             schedule.badgeDueAt = nil
@@ -174,6 +178,13 @@ struct DeliverySettlements: Sendable {
             schedule.badgeAttempts = Int64(Limits.deliveryAttempts)
         case .dropDevice: return
         }
+    }
+
+    /// The code that reads what an accepted push names.
+    private func reader(of push: ClaimedPush, on platform: DevicePlatform) -> Dismissals.Reader {
+        guard case .alert = push.message.kind else { return platform == .android ? .app : .appIfWoken }
+        if platform == .android { return push.message.isDrawnByApp ? .app : .nobody }
+        return rules[push.message.app].mutableContent ? .app : .appWithExtension
     }
 
     /// Plans the next push after the answer: a due alert, which carries the badge itself; else a badge push if the told

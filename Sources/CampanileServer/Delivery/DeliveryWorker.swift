@@ -35,7 +35,7 @@ package final class DeliveryWorker: Sendable {
             settlements: DeliverySettlements(
                 badgePushes: badgePushes,
                 policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, unsafe: options.unsafe),
-                random: world.random, checksLeases: options.unsafe.checksLeases),
+                random: world.random, rules: options.rules, checksLeases: options.unsafe.checksLeases),
             pushes: pushes, deadTokenShare: options.deadTokenShare, logger: logger)
     }
 

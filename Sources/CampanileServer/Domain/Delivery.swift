@@ -37,6 +37,8 @@ struct Delivery: Sendable {
     let createdAt: Timestamp?
     /// True if the device has the alert, and is to have it again because a producer changed the notification.
     var isEdit = false
+    /// True if its notification was read, and the alert goes again because an earlier attempt may have shown it.
+    var isHandled = false
 }
 
 /// An alert that a device may show.

@@ -40,9 +40,9 @@ struct DeviceSchedule: Sendable, Equatable {
         dismissals = changed.isEmpty ? nil : changed
     }
 
-    /// The device shows 0 from now on. If it didn't before, iOS empties its notification centre.
+    /// The device shows 0 from now on. If it is known to have shown another number, iOS empties its notification centre.
     mutating func becomesZero(at now: Timestamp) {
-        guard platform == .ios, toldCount != 0 else { return }
+        guard platform == .ios, let toldCount, toldCount != 0 else { return }
         dismissals = nil
         emptiedAt = now
     }

@@ -31,17 +31,9 @@ struct Dismissals: Sendable, Equatable {
         sent.ids.removeAll { $0 <= id }
     }
 
-    /// Returns whether a reconciliation changes anything.
+    /// Returns whether any of some notifications is named by its id.
     func name(any ids: [UUIDv7]) -> Bool {
-        owed.through != nil || sent.through != nil || ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
-    }
-
-    /// The device has asked about all that it shows, and takes away what is handled.
-    mutating func reconcile(_ handled: [UUIDv7]) {
-        owed.through = nil
-        sent.through = nil
-        owed.remove(handled)
-        sent.remove(handled)
+        ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
     }
 
     /// Forgets some that the device doesn't show, or that are unread again.
@@ -64,21 +56,33 @@ struct Dismissals: Sendable, Equatable {
         return sent.ids.isEmpty ? nil : .ids(Array(sent.ids.prefix(Dismissal.mostIDs)))
     }
 
+    /// The code that reads what a push names.
+    enum Reader: Sendable {
+        /// The app's, whatever happens.
+        case app
+        /// The app's, if iOS wakes it.
+        case appIfWoken
+        /// The notification service extension's, if the app has one.
+        case appWithExtension
+        /// The system shows the push by itself.
+        case nobody
+    }
+
     /// A push that named some of them was accepted.
-    /// - Parameter isCertain: whether whatever takes it shows or wakes the app: false for a badge push to iOS.
-    mutating func accepted(_ dismissal: Dismissal, isCertain: Bool) {
-        switch dismissal {
-        case .ids(let ids):
-            let named = ids.filter { id in owed.ids.contains(id) || sent.ids.contains(id) }
-            owed.remove(ids)
-            sent.remove(ids)
-            if !isCertain { for id in named { sent.add(id) } }
-        case .through(let id):
-            // One that was marked unread meanwhile ended it.
-            let known = [owed.through, sent.through].compactMap(\.self).max()
-            owed.drop(through: id)
-            sent.drop(through: id)
-            if !isCertain, let known { sent.cover(min(id, known)) }
+    mutating func accepted(_ dismissal: Dismissal, by reader: Reader) {
+        switch reader {
+        case .app:
+            owed.drop(dismissal)
+            sent.drop(dismissal)
+        case .appIfWoken:
+            let named = owed.common(dismissal, and: sent)
+            owed.drop(dismissal)
+            sent.drop(dismissal)
+            if let through = named.through { sent.cover(through) }
+            for id in named.ids { sent.add(id) }
+        // A badge push names the owed ones still: an app without the extension is woken for that.
+        case .appWithExtension: sent.drop(dismissal)
+        case .nobody: break
         }
     }
 }
@@ -102,9 +106,21 @@ extension Dismissals.Part {
         if !ids.isEmpty { ids.removeAll { handled.contains($0) } }
     }
 
-    fileprivate mutating func drop(through id: UUIDv7) {
-        ids.removeAll { $0 <= id }
-        if let known = through, known <= id { through = nil }
+    fileprivate mutating func drop(_ dismissal: Dismissal) {
+        switch dismissal {
+        case .ids(let named): remove(named)
+        case .through(let id):
+            ids.removeAll { $0 <= id }
+            if let known = through, known <= id { through = nil }
+        }
+    }
+
+    /// Returns those of the two parts that a push named: one that was marked unread meanwhile is in neither.
+    fileprivate func common(_ dismissal: Dismissal, and other: Self) -> Self {
+        switch dismissal {
+        case .ids(let named): Self(ids: named.filter { ids.contains($0) || other.ids.contains($0) })
+        case .through(let id): Self(through: [through, other.through].compactMap(\.self).max().map { min($0, id) })
+        }
     }
 
     /// One has to stay, so what covers it ends before it.

@@ -105,14 +105,15 @@ struct Inbox: Sendable {
     /// - Parameters:
     ///   - shown: the alerts of it, on any device.
     ///   - acting: the place of the device on which it was handled.
-    /// - Returns: whether there is any.
-    mutating func dismiss(_ handled: Handled, shown: [ShownAlert], except acting: Int?) -> Bool {
-        var isAny = false
+    /// - Returns: the places of these devices.
+    mutating func dismiss(_ handled: Handled, shown: [ShownAlert], except acting: Int?) -> [Int] {
+        var places: [Int] = []
+        if case .one(let id) = handled { _ = takenAway(id, by: acting) }
         for alert in shown {
             guard let place = devices.firstIndex(where: { $0.schedule.id == alert.device }), place != acting,
                 devices[place].schedule.mayShow(alert)
             else { continue }
-            isAny = true
+            places.append(place)
             changeDevice(place) { device in
                 device.changeDismissals { dismissals in
                     switch handled {
@@ -122,7 +123,16 @@ struct Inbox: Sendable {
                 }
             }
         }
-        return isAny
+        return places
+    }
+
+    /// The app on a device took a notification away by itself.
+    /// - Parameter place: nil where no device acted.
+    /// - Returns: whether a push was to do that.
+    mutating func takenAway(_ id: UUIDv7, by place: Int?) -> Bool {
+        guard let place, devices[place].schedule.dismissals?.name(any: [id]) == true else { return false }
+        changeDevice(place) { $0.changeDismissals { $0.forget([id]) } }
+        return true
     }
 
     /// A notification is unread again: no device is to take it away.

@@ -78,10 +78,9 @@ extension Inboxes {
         inbox.apply(.deleted(notification.id), badgePushes.policy) { state in
             state.deleted(notification.id, wasUnread: wasUnread)
         }
-        let isDismissed = inbox.dismiss(.one(notification.id), shown: shown, except: nil)
-        if badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before) || isDismissed {
-            badgePushes.countChanged(&inbox, isUrgent: true)
-        }
+        let showing = inbox.dismiss(.one(notification.id), shown: shown, except: nil)
+        let isNews = badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before)
+        badgePushes.countChanged(&inbox, isUrgent: true, only: isNews ? nil : showing)
         try transaction.notifications.delete(notification.id, inbox: inbox.id)
         if let externalID = notification.externalID, let owner = try transaction.inboxes.owner(inbox.id) {
             try transaction.externalIDs.setGone(externalID, app: owner.app, inbox: inbox.id)

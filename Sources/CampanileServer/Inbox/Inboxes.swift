@@ -57,7 +57,9 @@ struct Inboxes: Sendable {
         let acting = device.flatMap(devices.place)
         if case .open = visit, badgePushes.owesClearing(devices, badge, except: acting, now: now) { return true }
         guard let acting else { return false }
-        if case .reconcile(let handled) = visit, devices[acting].schedule.dismissals?.name(any: handled) == true { return true }
+        if case .reconcile(let handled) = visit, devices[acting].schedule.dismissals?.name(any: handled) == true {
+            return true
+        }
         return badgePushes.isNews(devices[acting], count: badge.count, now: now)
     }
 
@@ -70,7 +72,7 @@ struct Inboxes: Sendable {
             case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
             case .reconcile(let handled):
                 if let acting = device.flatMap(inbox.device) {
-                    inbox.changeDevice(acting) { $0.changeDismissals { $0.reconcile(handled) } }
+                    inbox.changeDevice(acting) { $0.changeDismissals { $0.forget(handled) } }
                     tell(acting, of: &inbox)
                 }
             }
@@ -105,7 +107,10 @@ struct Inboxes: Sendable {
         try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
             guard var notification = try transaction.notifications.find(id, inbox: inbox.id)
             else { throw ClientError.notFound }
-            guard (notification.readAt != nil) != isRead else { return notification }
+            guard (notification.readAt != nil) != isRead else {
+                if isRead, inbox.takenAway(id, by: device.flatMap(inbox.device)) { try badgePushes.save(inbox, in: transaction) }
+                return notification
+            }
             notification.readAt = isRead ? transaction.now : nil
             let shown = isRead ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
             if !isRead { inbox.keep(id) }
@@ -260,7 +265,7 @@ struct Inboxes: Sendable {
         inbox.apply(event, policy, apply)
         let badge = inbox.state.badge(policy)
         let acting = token.flatMap(inbox.device)
-        let isDismissed = handled.map { inbox.dismiss($0, shown: shown, except: acting) } ?? false
+        let showing = handled.map { inbox.dismiss($0, shown: shown, except: acting) } ?? []
         if let acting {
             if isTold {
                 tell(acting, of: &inbox)
@@ -269,9 +274,12 @@ struct Inboxes: Sendable {
                 inbox.noteSeen(acting)
             }
         }
-        let isNews = isDismissed || badgePushes.isNews(badge, after: before)
-        let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)
-        if tellsOthers || isSynced { badgePushes.countChanged(&inbox, except: acting) }
+        let isSynced = badgePushes.isNews(badge, after: before) && (badge.count == 0 || badgePushes.syncOnRead)
+        if tellsOthers || isSynced {
+            badgePushes.countChanged(&inbox, except: acting)
+        } else if badgePushes.syncOnRead, !showing.isEmpty {
+            badgePushes.countChanged(&inbox, except: acting, only: showing)
+        }
     }
 
     /// The alerts of a notification that devices other than the acting one may show. A newer one with its collapse key has taken its place.

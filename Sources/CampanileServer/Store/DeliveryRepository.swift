@@ -36,9 +36,9 @@ private let goneWhileOwed = ending(
             AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
     """)
 
-/// Of `deliveries d`: the alert was accepted, or its push may have arrived.
+/// Of `deliveries d`: the alert was accepted, or its push may have arrived, also one that was given up without an answer.
 private let mayBeShown: SQL = """
-    d.device_id <> 0 AND (d.state = 'accepted' OR d.state = 'sending' OR (d.state = 'owed' AND d.attempts > 0))
+    d.device_id <> 0 AND (d.state = 'accepted' OR d.state = 'sending' OR (d.state = 'owed' AND d.attempts > 0) OR d.state = 'failed')
     """
 
 /// The push in flight was accepted, and the notification was changed meanwhile: `DeliveryRepository.oweEdited`.
