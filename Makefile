@@ -387,8 +387,8 @@ payloads: build ## 20,000 payloads at random, from openapi.yaml's schema to the 
 	@echo "==> payloads: 20,000 at random, to four devices each; sizes; 2,000 dry runs, byte for byte; and the controls"
 	@$(PYTHON) -m e2e.contract.payloads --binary "$(RELEASE)"
 
-phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the simulator's switches: nothing that was read stays; 20 minutes
-	@echo "==> phones: 2,500 users with four phones each, under six settings, and the controls"
+phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the simulator's switches: nothing that was read stays; 45 minutes
+	@echo "==> phones: 2,500 users with four phones each, under twelve settings, and the controls"
 	SCRIPT_USERS=2500 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=2 $(SWIFT) test --skip-build --filter '^PhoneScriptTests\.'
 
 fuzz: build ## schemathesis with 10,000 examples an operation
