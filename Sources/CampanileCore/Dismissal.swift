@@ -5,6 +5,6 @@ package enum Dismissal: Sendable, Equatable {
     /// This one and everything older.
     case through(UUIDv7)
 
-    /// As many as fit into a push beside an alert's words.
+    /// The most ids of one push: they fit beside an alert's words.
     package static let mostIDs = 20
 }

@@ -16,7 +16,7 @@ enum ScriptStep: Sendable {
     /// Milliseconds.
     case wait(Int64)
     case show
-    /// So many steps by chance, of what any user and any phone of the script may do.
+    /// A number of steps by chance, by the script's users and phones.
     case random(Int)
 
     /// A phone as a script introduces it.

@@ -15,7 +15,7 @@ package final class ScriptWorld: Sendable {
     }
 
     private struct Names: Sendable {
-        /// In the order in which the script introduced them.
+        /// The phones in the order in which the script introduced them.
         var phones: [Entry] = []
         var places: [String: Int] = [:]
         var notifications: [String: (id: String, user: String)] = [:]

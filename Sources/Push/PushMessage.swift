@@ -161,10 +161,11 @@ extension PushAlert {
 
 /// The badge pushes that wake the iOS app (`content-available: 1`), so that it can take notifications away.
 package enum ContentAvailable: String, CaseIterable, Sendable {
-    /// Those that say what is to leave: iOS wakes an app only a few times an hour.
+    /// Wakes the app by the badge pushes that take something away. Apple advises few wake-ups, and promises none.
     case whenDismissing = "when_dismissing"
+    /// Wakes the app by every badge push.
     case always = "true"
-    /// None, so none says what is to leave.
+    /// Wakes the app by none, so no badge push takes anything away.
     case never = "false"
 }
 

@@ -5,7 +5,7 @@ struct Dismissals: Sendable, Equatable {
     /// Notifications to take away: some, and one with everything older.
     struct Part: Sendable, Equatable {
         var through: UUIDv7?
-        /// In the order in which they were handled; none of them is covered by `through`.
+        /// The ids in the order in which they were handled; `through` covers none of them.
         var ids: [UUIDv7] = []
 
         var isEmpty: Bool { through == nil && ids.isEmpty }

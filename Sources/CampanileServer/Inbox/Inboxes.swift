@@ -40,7 +40,7 @@ struct Inboxes: Sendable {
         case glance
         /// As the first page of a native list, which clears the badge.
         case open
-        /// As a device that takes these off its notification centre.
+        /// The look of a device that takes these off its notification centre.
         case reconcile(handled: [UUIDv7])
     }
 

@@ -5,7 +5,7 @@ import Glibc
 package struct LocalCall: Sendable {
     let host: String
     let port: Int
-    /// For the sentences about what went wrong.
+    /// The path that the sentences about a failure name.
     let path: String
     private let deadline: ContinuousClock.Instant
 

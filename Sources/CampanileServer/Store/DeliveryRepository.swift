@@ -36,7 +36,7 @@ private let goneWhileOwed = ending(
             AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
     """)
 
-/// Of `deliveries d`: the alert was accepted, or its push may have arrived, also one that was given up without an answer.
+/// The condition on `deliveries d` that the device may show the alert: its provider accepted it, or a push of it may have arrived.
 private let mayBeShown: SQL = """
     d.device_id <> 0 AND (d.state = 'accepted' OR d.state = 'sending' OR (d.state = 'owed' AND d.attempts > 0) OR d.state = 'failed')
     """

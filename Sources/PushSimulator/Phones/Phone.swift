@@ -45,7 +45,7 @@ package struct Phone: Sendable {
     package internal(set) var isInForeground = false
     /// True if the app has CampanileClient's notification service extension (iOS).
     package internal(set) var hasExtension = true
-    /// In Doze (Android): messages of normal priority wait.
+    /// True in Doze (Android): messages of normal priority wait.
     package internal(set) var isAsleep = false
     /// FCM treats the app's messages of high priority as normal ones, because it showed nothing for one (Android).
     package internal(set) var isDemoted = false

@@ -93,7 +93,7 @@ struct PhoneDismissal: Sendable {
 
 /// The dismissals that the app's library remembers, so that an alert that comes late isn't shown as new.
 struct HandledNotifications: Sendable {
-    /// As many as CampanileClient keeps.
+    /// The number of ids that CampanileClient keeps.
     private static let kept = 200
     private var ids: [UUIDv7] = []
     private var through: UUIDv7?

@@ -400,7 +400,8 @@ extension Writer {
         }
     }
 
-    /// Of a group whose files were taken away meanwhile, tells at once, as the next look would.
+    /// Notes a group's failure. If its files were taken away while it ran, looks at them, and tells the watcher, now and not before the
+    /// next group.
     private func noteOrTell(_ error: any Error) {
         if (error as? SQLError)?.code == .displaced, lookAtFiles() != nil { return }
         note(error)
