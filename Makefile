@@ -387,9 +387,9 @@ payloads: build ## 20,000 payloads at random, from openapi.yaml's schema to the 
 	@echo "==> payloads: 20,000 at random, to four devices each; sizes; 2,000 dry runs, byte for byte; and the controls"
 	@$(PYTHON) -m e2e.contract.payloads --binary "$(RELEASE)"
 
-phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the simulator's switches: nothing that was read stays; 45 minutes
-	@echo "==> phones: 2,500 users with four phones each, under twelve settings, and the controls"
-	SCRIPT_USERS=2500 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=2 $(SWIFT) test --skip-build --filter '^PhoneScriptTests\.'
+phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the simulator's switches: nothing that was read stays; 1,000 days of reading and their pushes; 50 minutes
+	@echo "==> phones: 2,500 users with four phones each, under twelve settings, and the controls; 1,000 days of reading"
+	SCRIPT_USERS=2500 READING_SEEDS=10 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=2 $(SWIFT) test --skip-build --filter '^PhoneScriptTests\.'
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

@@ -91,6 +91,7 @@ CREATE TABLE device_tokens (
     dismissals         text     COLLATE "C", -- what is to leave its notification centre: ids that no accepted push named; ids that a
                                              -- badge push named; each list may begin with through: and an id; NULL: nothing
     emptied_at         bigint,               -- when the number became 0 on an iPhone, which emptied its notification centre
+    synced_at          bigint,               -- when a provider last accepted a badge push; the next waits longer while the user reads on
     UNIQUE (app, token)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);

@@ -101,6 +101,7 @@ CREATE TABLE device_tokens (
     dismissals         TEXT,                 -- what is to leave its notification centre: ids that no accepted push named; ids that a
                                              -- badge push named; each list may begin with through: and an id; NULL: nothing
     emptied_at         INTEGER,              -- when the number became 0 on an iPhone, which emptied its notification centre
+    synced_at          INTEGER,              -- when a provider last accepted a badge push; the next waits longer while the user reads on
     UNIQUE (app, token)
 ) STRICT;
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);

@@ -82,6 +82,10 @@ embedded (const char *name)
 #embed "../../migrations/sqlite/m0022_dismissals.sql"
   END
 
+  ENTRY ("m0023_synced_at.sql")
+#embed "../../migrations/sqlite/m0023_synced_at.sql"
+  END
+
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
   END
@@ -105,6 +109,10 @@ embedded (const char *name)
   END
   ENTRY ("p0008_dismissals.sql")
 #embed "../../migrations/postgres/p0008_dismissals.sql"
+  END
+
+  ENTRY ("p0009_synced_at.sql")
+#embed "../../migrations/postgres/p0009_synced_at.sql"
   END
 
   /* The commit, which `make build` writes there. */

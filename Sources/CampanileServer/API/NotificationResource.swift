@@ -170,7 +170,10 @@ struct NotificationResource: Sendable {
         return .later {
             let (handled, badge, visit) = try await database.snapshot { reading in
                 let handled = try inboxes.handled(ids, user, in: reading)
-                let visit = Inboxes.Visit.reconcile(handled: handled.compactMap { UUIDv7($0) })
+                // As many as a call may name may not be all that the device shows.
+                let through =
+                    ids.count < Limits.reconciledIDs ? try inboxes.owedThrough(user, device: device, in: reading) : nil
+                let visit = Inboxes.Visit.reconcile(handled: handled.compactMap { UUIDv7($0) }, through: through)
                 let isNews = try device != nil && inboxes.needsAcknowledging(visit, user, device: device, in: reading)
                 return (handled, try inboxes.badge(user, in: reading), isNews ? visit : nil)
             }

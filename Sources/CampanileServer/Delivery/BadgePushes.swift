@@ -89,11 +89,25 @@ package struct BadgePushes: Sendable {
         device.badgeDueAt = notBefore.map { max($0, dueAt) } ?? dueAt
     }
 
-    /// When an owed badge push may go: a clearing at once, a sync after a delay in which others join it.
+    /// When an owed badge push may go: a clearing at once, a sync after a delay in which others join it. While a user reads on after a
+    /// sync, the next one waits for a pause: iOS lets an app be woken a few times an hour, and each would be soon outdated.
     static func dueAt(_ device: DeviceSchedule, count: Int64, isUrgent: Bool = false, now: Timestamp) -> Timestamp {
         guard count > 0, !isUrgent else { return now }
-        let delayed = Timestamp(milliseconds: now.milliseconds + Limits.syncDelayMilliseconds)
-        return device.badgeDueAt.map { min($0, delayed) } ?? delayed
+        let joined = Timestamp(milliseconds: now.milliseconds + Limits.syncDelayMilliseconds)
+        guard let synced = device.syncedAt, isReadingOn(device, count: count, since: synced, now: now) else {
+            return device.badgeDueAt.map { min($0, joined) } ?? joined
+        }
+        if let dueAt = device.badgeDueAt, dueAt <= now { return dueAt }
+        let paused = Timestamp(milliseconds: now.milliseconds + Limits.readingPauseMilliseconds)
+        return min(paused, max(joined, Timestamp(milliseconds: synced.milliseconds + Limits.readingMilliseconds)))
+    }
+
+    /// Returns whether a user who read, deleted or withdrew something does so again soon after the sync: the number doesn't rise.
+    private static func isReadingOn(
+        _ device: DeviceSchedule, count: Int64, since synced: Timestamp, now: Timestamp
+    ) -> Bool {
+        (0..<Limits.readingMilliseconds).contains(now.milliseconds - synced.milliseconds)
+            && device.toldCount.map { count <= $0 } ?? true
     }
 
     /// Owes a push to every device that was told another number, after a change of the inbox's badge.
@@ -178,12 +192,10 @@ package struct BadgePushes: Sendable {
         }
     }
 
-    /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
+    /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known. What it showed stays noted,
+    /// for the 0 that may come next.
     func forgetTold(_ place: Int, of inbox: inout Inbox) {
-        inbox.changeDevice(place) { device in
-            device.toldCount = nil
-            device.toldAt = nil
-        }
+        inbox.changeDevice(place) { $0.toldAt = nil }
     }
 
     /// Returns whether an answer that holds the number has to be noted: a read that changes nothing stays a read.

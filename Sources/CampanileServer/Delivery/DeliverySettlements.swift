@@ -145,7 +145,7 @@ struct DeliverySettlements: Sendable {
         let isReplanned = push.delivery == nil && schedule.badgeAttempts != push.attempt
         switch decision {
         case .settle(.accepted):
-            if push.delivery != nil { schedule.showsAlert(acceptedAt: now) }
+            if push.delivery != nil { schedule.showsAlert(acceptedAt: now) } else { schedule.syncedAt = now }
             if let count = push.toldCount {
                 if count == 0 { schedule.becomesZero(at: now) }
                 schedule.toldCount = count

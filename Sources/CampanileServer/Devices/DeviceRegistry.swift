@@ -80,6 +80,7 @@ struct DeviceRegistry: Sendable {
         schedule.toldAt = nil
         schedule.dismissals = nil
         schedule.emptiedAt = nil
+        schedule.syncedAt = nil
         schedule.badgeAttempts = 0
         schedule.badgeDueAt = isTold && badgePushes.owes(schedule, badge, now: transaction.now) ? transaction.now : nil
         if !schedule.isInFlight { schedule.look(at: schedule.badgeDueAt) }

@@ -5,6 +5,7 @@ struct DeviceSchedule: Sendable, Equatable {
     let id: DeviceID
     let inbox: InboxID
     let platform: DevicePlatform
+    /// The number that it was told last; nil when it may show any. Without `toldAt` its app may have changed that by itself.
     var toldCount: Int64?
     var toldAt: Timestamp?
     var attempted: Bool
@@ -22,6 +23,8 @@ struct DeviceSchedule: Sendable, Equatable {
     var dismissals: Dismissals?
     /// The time at which the number became 0 on an iPhone: iOS emptied its notification centre then.
     var emptiedAt: Timestamp?
+    /// The time at which a provider last accepted a badge push.
+    var syncedAt: Timestamp?
     /// The time at which the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
 
@@ -38,6 +41,15 @@ struct DeviceSchedule: Sendable, Equatable {
         var changed = dismissals ?? Dismissals()
         change(&changed)
         dismissals = changed.isEmpty ? nil : changed
+    }
+
+    /// Its app took these away, and shows nothing else up to `through` that was handled by then.
+    mutating func reconciled(_ handled: [UUIDv7], through: UUIDv7?) {
+        let platform = platform
+        changeDismissals { dismissals in
+            dismissals.forget(handled)
+            if let through { dismissals.showsNothing(through: through, isNamedByAlerts: platform == .ios) }
+        }
     }
 
     /// The device shows 0 from now on. If it is known to have shown another number, iOS empties its notification centre.

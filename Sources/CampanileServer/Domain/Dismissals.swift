@@ -46,6 +46,14 @@ struct Dismissals: Sendable, Equatable {
         sent.end(before: first)
     }
 
+    /// The device shows none of those up to one: nothing is pushed for their sake. An alert of theirs may be on its way still.
+    /// - Parameter isNamedByAlerts: whether the next alert names them.
+    mutating func showsNothing(through id: UUIDv7, isNamedByAlerts: Bool) {
+        guard owed.through == id else { return }
+        owed.through = nil
+        if isNamedByAlerts { sent.cover(id) }
+    }
+
     /// The notifications that the next push names; nil: none.
     /// - Parameter isAlert: whether it names again what a badge push named.
     func next(isAlert: Bool) -> Dismissal? {

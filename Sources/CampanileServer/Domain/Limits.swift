@@ -141,6 +141,9 @@ package enum Limits {
     /// standby work as hard as for a write.
     static let clusterDeliveryPauseMilliseconds: Int64 = 20
     static let syncDelayMilliseconds: Int64 = 2_000
+    /// A sync that follows another one waits for a pause of this length, until `readingMilliseconds` after the other.
+    static let readingPauseMilliseconds: Int64 = 5_000
+    static let readingMilliseconds: Int64 = 30_000
     static let deliveryAttempts = 7
     static let unansweredMilliseconds: Int64 = 5_000
     static let unprocessedMilliseconds: Int64 = 1_000

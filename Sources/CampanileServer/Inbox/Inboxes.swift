@@ -40,8 +40,8 @@ struct Inboxes: Sendable {
         case glance
         /// As the first page of a native list, which clears the badge.
         case open
-        /// The look of a device that takes these off its notification centre.
-        case reconcile(handled: [UUIDv7])
+        /// The look of a device that takes these off its notification centre, and shows nothing else up to `through`; nil: it may.
+        case reconcile(handled: [UUIDv7], through: UUIDv7?)
     }
 
     /// Returns whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening), or
@@ -57,10 +57,19 @@ struct Inboxes: Sendable {
         let acting = device.flatMap(devices.place)
         if case .open = visit, badgePushes.owesClearing(devices, badge, except: acting, now: now) { return true }
         guard let acting else { return false }
-        if case .reconcile(let handled) = visit, devices[acting].schedule.dismissals?.name(any: handled) == true {
+        if case .reconcile(let handled, let through) = visit,
+            through != nil || devices[acting].schedule.dismissals?.name(any: handled) == true
+        {
             return true
         }
         return badgePushes.isNews(devices[acting], count: badge.count, now: now)
+    }
+
+    /// The notification up to which a device is owed that everything leaves.
+    func owedThrough(_ user: User, device: String?, in reading: StoreReading) throws -> UUIDv7? {
+        guard let device, let inbox = try user.inbox(in: reading) else { return nil }
+        let devices = try reading.deviceTokens.devices(inbox: inbox)
+        return devices.place(of: device).flatMap { devices[$0].schedule.dismissals?.owed.through }
     }
 
     /// Writes what a visit means: an opening clears the badge, and the device that names itself counts as told.
@@ -70,9 +79,9 @@ struct Inboxes: Sendable {
             switch visit {
             case .open: change(&inbox, nil, acting: device, isTold: true, tellsOthers: true) { $0.cleared() }
             case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
-            case .reconcile(let handled):
+            case .reconcile(let handled, let through):
                 if let acting = device.flatMap(inbox.device) {
-                    inbox.changeDevice(acting) { $0.changeDismissals { $0.forget(handled) } }
+                    inbox.changeDevice(acting) { $0.reconciled(handled, through: through) }
                     tell(acting, of: &inbox)
                 }
             }
@@ -104,9 +113,11 @@ struct Inboxes: Sendable {
     private static func notFound<T>(_ transaction: StoreTransaction) throws -> T { throw ClientError.notFound }
 
     func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> Notification {
-        try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
-            guard var notification = try transaction.notifications.find(id, inbox: inbox.id)
-            else { throw ClientError.notFound }
+        let changed: Notification? = try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
+            guard var notification = try transaction.notifications.find(id, inbox: inbox.id) else {
+                try noteTakenAway(id, by: device, &inbox, in: transaction)
+                return nil
+            }
             guard (notification.readAt != nil) != isRead else {
                 if isRead, inbox.takenAway(id, by: device.flatMap(inbox.device)) { try badgePushes.save(inbox, in: transaction) }
                 return notification
@@ -121,12 +132,23 @@ struct Inboxes: Sendable {
             try badgePushes.save(inbox, in: transaction)
             return notification
         }
+        guard let changed else { throw ClientError.notFound }
+        return changed
+    }
+
+    /// A device acts on a notification that is gone: its app took it away by itself.
+    private func noteTakenAway(
+        _ id: UUIDv7, by device: String?, _ inbox: inout Inbox, in transaction: StoreTransaction
+    ) throws {
+        if inbox.takenAway(id, by: device.flatMap(inbox.device)) { try badgePushes.save(inbox, in: transaction) }
     }
 
     func delete(_ id: UUIDv7, _ user: User, device: String?) async throws {
-        try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
-            guard let notification = try transaction.notifications.find(id, inbox: inbox.id)
-            else { throw ClientError.notFound }
+        let isFound = try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
+            guard let notification = try transaction.notifications.find(id, inbox: inbox.id) else {
+                try noteTakenAway(id, by: device, &inbox, in: transaction)
+                return false
+            }
             let wasUnread = notification.readAt == nil
             let shown = wasUnread ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
             change(&inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, .one(id), shown: shown) { state in
@@ -134,7 +156,9 @@ struct Inboxes: Sendable {
             }
             try transaction.notifications.delete(id, inbox: inbox.id)
             try badgePushes.save(inbox, in: transaction)
+            return true
         }
+        guard isFound else { throw ClientError.notFound }
     }
 
     // MARK: Reconciling

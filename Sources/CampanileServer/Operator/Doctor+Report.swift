@@ -49,7 +49,7 @@ extension Doctor {
 
     private func facts(_ device: Device, _ badge: Badge) -> [(String, String)] {
         let (target, schedule) = (device.target, device.schedule)
-        let told = schedule.toldCount.map { count in "\(count)" + (schedule.toldAt.map { " at \($0)" } ?? "") }
+        let told = schedule.toldAt.flatMap { at in schedule.toldCount.map { "\($0) at \(at)" } }
         return [
             ("device", DeviceToken.hint(target.token)), ("platform", target.platform.rawValue),
             ("provider", target.provider.rawValue), ("kind", target.kind.rawValue), ("environment", target.environment.rawValue),

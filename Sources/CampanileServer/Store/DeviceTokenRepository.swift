@@ -77,8 +77,10 @@ struct DeviceTokenRepository<Access: StoreAccess> {
             FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC
             """, inbox
         ) { row in
-            DeviceReport(
-                device: DeviceToken(row), seenAt: row.time(8), toldCount: row.numberOrNil(9), toldAt: row.timeOrNil(10),
+            let toldAt = row.timeOrNil(10)
+            return DeviceReport(
+                device: DeviceToken(row), seenAt: row.time(8), toldCount: toldAt == nil ? nil : row.numberOrNil(9),
+                toldAt: toldAt,
                 isInFlight: row.bool(11), dueAt: row.timeOrNil(12))
         }
     }
@@ -269,7 +271,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
         try access.writing.queue(
             storedSchedule, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
             schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil,
-            schedule.dismissals?.text, schedule.emptiedAt)
+            schedule.dismissals?.text, schedule.emptiedAt, schedule.syncedAt)
     }
 
     /// Owes again a push that an earlier start had in flight. Whether it arrived is unknown, so the told number is
@@ -331,7 +333,7 @@ extension DeviceSchedule {
     /// The columns of it that change, in the order in which they are stored.
     static let stored: SQLColumns = [
         "told_count", "told_at", "attempted", "badge_due_at", "badge_attempts", "due_at", "lease", "sending_id", "busy_until",
-        "dismissals", "emptied_at",
+        "dismissals", "emptied_at", "synced_at",
     ]
     /// Of `device_tokens d`.
     static let columns: SQL = "d.id, d.inbox_id, d.platform, \(stored.of("d")), d.last_registered_at"
@@ -343,7 +345,7 @@ extension DeviceSchedule {
             toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.number(7),
             dueAt: row.timeOrNil(8), lease: row.number(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
             dismissals: row.textOrNil(12).flatMap { Dismissals($0) ?? row.substitute(12, "holds no dismissals", nil) },
-            emptiedAt: row.timeOrNil(13), lastRegisteredAt: row.time(14))
+            emptiedAt: row.timeOrNil(13), syncedAt: row.timeOrNil(14), lastRegisteredAt: row.time(15))
     }
 }
 
@@ -358,11 +360,11 @@ extension Device {
     init(_ row: borrowing some SQLRow & ~Copyable) {
         let schedule = DeviceSchedule(row)
         let target = PushDevice(
-            token: row.text(15), kind: row.word(20, DeviceTokenKind.self), platform: schedule.platform,
-            provider: row.word(16, DeviceProvider.self),
-            environment: row.word(17, DeviceEnvironment.self))
+            token: row.text(16), kind: row.word(21, DeviceTokenKind.self), platform: schedule.platform,
+            provider: row.word(17, DeviceProvider.self),
+            environment: row.word(18, DeviceEnvironment.self))
         self.init(
-            schedule: schedule, target: target, appVersion: row.textOrNil(18), seenAt: row.time(19), shard: Int16(row.number(21)))
+            schedule: schedule, target: target, appVersion: row.textOrNil(19), seenAt: row.time(20), shard: Int16(row.number(22)))
     }
 }
 
@@ -377,8 +379,8 @@ extension AnsweredDevice {
     /// Reads a row with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
-            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 15), nextDueAt: row.timeOrNil(21),
-            isLeft: row.bool(22), token: row.text(23))
+            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 16), nextDueAt: row.timeOrNil(22),
+            isLeft: row.bool(23), token: row.text(24))
     }
 }
 
@@ -390,7 +392,7 @@ extension DueDevice {
     /// Reads a row with `columns`, of which `device` is the first.
     init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
         self.init(
-            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 29), app: app, userID: row.text(28),
-            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 22).badge(policy))
+            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 30), app: app, userID: row.text(29),
+            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 23).badge(policy))
     }
 }

@@ -86,7 +86,7 @@ import Testing
         fixture.clock.advance(seconds: 2)
         #expect(try await fixture.sent() == ["badge a 2"])
         _ = try await fixture.inboxes.setRead(true, ids[1], fixture.alice, device: nil)
-        fixture.clock.advance(seconds: 2)
+        fixture.clock.advance(milliseconds: Limits.readingPauseMilliseconds)
         #expect(try await fixture.sent() == ["badge a 1"])
         let badge = try fixture.badge()
         try await fixture.inboxes.delete(ids[1], fixture.alice, device: nil)
@@ -163,12 +163,53 @@ import Testing
         #expect(try await fixture.sent() == ["badge a 0"])
     }
 
+    @Test("after a sync the next one waits until the user who reads on pauses, and no longer than thirty seconds")
+    func readingOn() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(20, to: "a")
+        func read(_ place: Int, after seconds: Int64) async throws -> [String] {
+            fixture.clock.advance(seconds: seconds)
+            _ = try await fixture.inboxes.setRead(true, ids[place], fixture.alice, device: nil)
+            return try await fixture.sent()
+        }
+        #expect(try await read(0, after: 0) == [])
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 19"])
+        for place in 1...3 { #expect(try await read(place, after: 4) == []) }
+        fixture.clock.advance(milliseconds: Limits.readingPauseMilliseconds - 1)
+        #expect(try await fixture.sent() == [])
+        fixture.clock.advance(milliseconds: 1)
+        #expect(try await fixture.sent() == ["badge a 16"])
+        for place in 4...10 { #expect(try await read(place, after: 4) == []) }
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 9"], "30 s after the last")
+        fixture.clock.advance(milliseconds: Limits.readingMilliseconds)
+        #expect(try await read(11, after: 0) == [])
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 8"], "the first of the next burst")
+    }
+
+    @Test("a number that rises after a sync, and a 0, wait no longer than ever")
+    func risesAfterReading() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(3, to: "a")
+        _ = try await fixture.inboxes.setRead(true, ids[0], fixture.alice, device: nil)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 2"])
+        _ = try await fixture.inboxes.setRead(false, ids[0], fixture.alice, device: nil)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 3"])
+        _ = try await fixture.inboxes.setRead(true, ids[0], fixture.alice, device: nil)
+        _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+        #expect(try await fixture.sent() == ["badge a 0"])
+    }
+
     @Test("a device that reads the number itself is pushed nothing for it")
     func toldByAnswer() async throws {
         let fixture = try Fixture()
         let ids = try await fixture.tell(2, to: "a", "b")
         _ = try await fixture.inboxes.setRead(true, ids[0], fixture.alice, device: nil)
-        let visit = Inboxes.Visit.reconcile(handled: [ids[0]])
+        let visit = Inboxes.Visit.reconcile(handled: [ids[0]], through: nil)
         let badge = try await fixture.inboxes.acknowledge(visit, fixture.alice, device: Fixture.token("a"))
         #expect(badge.count == 1)
         fixture.clock.advance(seconds: 2)

@@ -23,9 +23,9 @@ import Testing
         var contentAvailable = ContentAvailable.whenDismissing
     }
 
-    /// Sends what is due after the moments in which syncs join, and tells it in words: notifications by their place in a list.
+    /// Sends what is due after the moments in which syncs join, also those of a user who reads on, and tells it in words: notifications by their place in a list.
     private static func sent(_ fixture: Fixture, _ ids: [UUIDv7]) async throws -> [String] {
-        fixture.clock.advance(milliseconds: Limits.syncDelayMilliseconds)
+        fixture.clock.advance(milliseconds: Limits.readingPauseMilliseconds)
         _ = try await fixture.sent()
         func word(_ id: UUIDv7) -> String { ids.firstIndex(of: id).map { "\($0)" } ?? "?" }
         return fixture.provider.messages.map { message in
@@ -270,7 +270,7 @@ import Testing
         let fixture = try Self.fixture()
         let ids = try await fixture.tell(3, to: "a", "b")
         try await Self.read(ids[0], fixture)
-        let visit = Inboxes.Visit.reconcile(handled: [ids[0]])
+        let visit = Inboxes.Visit.reconcile(handled: [ids[0]], through: nil)
         let token = Fixture.token("a")
         #expect(
             try fixture.store.readBlocking { try fixture.inboxes.needsAcknowledging(visit, fixture.alice, device: token, in: $0) }
@@ -280,6 +280,74 @@ import Testing
         try await Self.read(ids[1], fixture)
         try await fixture.register("a", User(app: "default", userID: "bob"))
         #expect(try await Self.sent(fixture, ids) == ["badge a 0", "badge b 1 takes 1 0"])
+    }
+
+    @Test("a device whose app reads or deletes what is gone took it away by itself", arguments: [true, false])
+    func actsOnGone(_ reads: Bool) async throws {
+        let fixture = try Self.fixture()
+        let ids = try await fixture.tell(2, to: "a", "b")
+        try await Self.withdraw(ids[0], fixture)
+        let token = Fixture.token("a")
+        await #expect(throws: ClientError.self) {
+            if reads {
+                _ = try await fixture.inboxes.setRead(true, ids[0], fixture.alice, device: token)
+            } else {
+                try await fixture.inboxes.delete(ids[0], fixture.alice, device: token)
+            }
+        }
+        #expect(try await Self.sent(fixture, ids) == ["badge a 1", "badge b 1 takes 0"])
+    }
+
+    @Test("a device that reads the last one empties its notification centre with the 0 that it is told")
+    func readsTheLast() async throws {
+        let fixture = try Self.fixture()
+        let ids = try await fixture.tell(2, to: "a", "b")
+        try await Self.read(ids[0], on: "b", fixture)
+        try await Self.read(ids[1], on: "a", fixture)
+        _ = try await fixture.inboxes.acknowledge(.glance, fixture.alice, device: Fixture.token("a"))
+        #expect(try await Self.sent(fixture, ids) == ["badge b 0"])
+    }
+
+    @Test(
+        "a device that named all that it shows is pushed nothing for what it doesn't, up to one; alerts to an iPhone name it still"
+    )
+    func reconciledThrough() async throws {
+        let fixture = try Self.fixture()
+        try await fixture.register("d", platform: .android)
+        var ids = try await fixture.tell(3, to: "a", "b")
+        _ = try await fixture.inboxes.markAllRead(upTo: ids[1], fixture.alice, device: nil)
+        // The number is no 0, which would empty the iPhones.
+        try await fixture.create(push: false)
+        for device in ["a", "d"] as [Character] {
+            let token = Fixture.token(device)
+            let through = try fixture.store.readBlocking {
+                try fixture.inboxes.owedThrough(fixture.alice, device: token, in: $0)
+            }
+            #expect(through == ids[1])
+            let visit = Inboxes.Visit.reconcile(handled: [], through: through)
+            #expect(
+                try fixture.store.readBlocking {
+                    try fixture.inboxes.needsAcknowledging(visit, fixture.alice, device: token, in: $0)
+                })
+            _ = try await fixture.inboxes.acknowledge(visit, fixture.alice, device: token)
+            #expect(
+                try fixture.store.readBlocking { try fixture.inboxes.owedThrough(fixture.alice, device: token, in: $0) } == nil)
+        }
+        #expect(try await Self.sent(fixture, ids) == ["badge b 2 takes up to 1"])
+        ids.append(try await fixture.create())
+        #expect(try await Self.sent(fixture, ids) == ["alert a 3 takes up to 1", "alert b 3 takes up to 1", "alert d 3"])
+    }
+
+    @Test("what was marked read after a device named all that it shows stays owed to it")
+    func reconciledEarlier() async throws {
+        let fixture = try Self.fixture()
+        let ids = try await fixture.tell(4, to: "a")
+        _ = try await fixture.inboxes.markAllRead(upTo: ids[0], fixture.alice, device: nil)
+        let visit = Inboxes.Visit.reconcile(handled: [], through: ids[0])
+        _ = try await fixture.inboxes.markAllRead(upTo: ids[1], fixture.alice, device: nil)
+        try await fixture.create(push: false)
+        _ = try await fixture.inboxes.acknowledge(visit, fixture.alice, device: Fixture.token("a"))
+        #expect(try await Self.sent(fixture, ids) == ["badge a 3 takes up to 1"])
     }
 
     @Test("a device that reads the number without reconciling is pushed what is to leave, and nothing for the number")

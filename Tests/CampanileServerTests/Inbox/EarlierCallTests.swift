@@ -68,6 +68,7 @@ import Testing
                     ALTER TABLE device_tokens DROP COLUMN kind;
                     ALTER TABLE device_tokens DROP COLUMN dismissals;
                     ALTER TABLE device_tokens DROP COLUMN emptied_at;
+                    ALTER TABLE device_tokens DROP COLUMN synced_at;
                     ALTER TABLE idempotency_keys DROP COLUMN made;
                     ALTER TABLE idempotency_keys DROP COLUMN badges;
                     PRAGMA user_version = 16;
@@ -87,7 +88,8 @@ import Testing
                     DROP TABLE external_ids;
                     ALTER TABLE notifications DROP COLUMN edited_at, DROP COLUMN api_key_id, DROP COLUMN external_id;
                     ALTER TABLE notifications DROP COLUMN payload;
-                    ALTER TABLE device_tokens DROP COLUMN kind, DROP COLUMN dismissals, DROP COLUMN emptied_at;
+                    ALTER TABLE device_tokens DROP COLUMN kind, DROP COLUMN dismissals, DROP COLUMN emptied_at,
+                        DROP COLUMN synced_at;
                     ALTER TABLE idempotency_keys DROP COLUMN made;
                     ALTER TABLE idempotency_keys DROP COLUMN badges;
                     DROP TABLE write_proofs;

@@ -44,11 +44,11 @@ enum MoveSample {
         INSERT INTO notification_payloads VALUES (x'01900000000070018000000000000013', '{"buttons":"LARGE"}');
         INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
             last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until,
-            seen_at, dismissals, emptied_at) VALUES
+            seen_at, dismissals, emptied_at, synced_at) VALUES
             (51, 'shop', 'token', 3, 'ios', 'apns', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, 0, NULL, 1060, 1063,
-                '01900000-0000-7001-8000-000000000002;', 1064),
+                '01900000-0000-7001-8000-000000000002;', 1064, 1065),
             (52, 'shop', 'other', 3, 'android', 'fcm', 'production', NULL, NULL, 2052, 2053, NULL, NULL, 0, NULL, 0, NULL, 2,
-                x'01900000000070018000000000000003', NULL, NULL, NULL, NULL);
+                x'01900000000070018000000000000003', NULL, NULL, NULL, NULL, NULL);
         INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, settled_at, token, answers, reason,
             traceparent) VALUES
             (x'01900000000070018000000000000001', 51, x'01900000000070019000000000000002', 3, 'owed', 61, 1058, NULL, NULL, NULL, 'without_link', 'trace'),
@@ -149,8 +149,8 @@ enum MoveSample {
             sql: """
                 SELECT id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
                     last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id,
-                    busy_until, seen_at, dismissals, emptied_at FROM device_tokens ORDER BY id
-                """, kinds: "ittitttttiiiibiiiixiiti"),
+                    busy_until, seen_at, dismissals, emptied_at, synced_at FROM device_tokens ORDER BY id
+                """, kinds: "ittitttttiiiibiiiixiitii"),
         Question(
             sql: """
                 SELECT notification_id, device_id, id, inbox_id, state, attempts, due_at, settled_at, token, answers, reason, traceparent

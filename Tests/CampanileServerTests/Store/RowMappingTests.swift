@@ -42,9 +42,9 @@ import Testing
                 """
                 INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
                     last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id,
-                    busy_until, seen_at, dismissals, emptied_at)
+                    busy_until, seen_at, dismissals, emptied_at, synced_at)
                 VALUES (51, 'shop', 'token', 41, 'ios', 'fcm', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, $1,
-                    $2, 1060, 1063, $3, 1064)
+                    $2, 1060, 1063, $3, 1064, 1065)
                 """, lease, sending, dismissals)
             _ = try connection.run(
                 """
@@ -94,6 +94,7 @@ import Testing
         #expect(schedule.badgeDueAt == time(1056) && schedule.badgeAttempts == 57 && schedule.dueAt == time(1058))
         #expect(schedule.lease == lease && schedule.sending == sending && schedule.busyUntil == time(1060))
         #expect(schedule.lastRegisteredAt == time(1053) && schedule.emptiedAt == time(1064))
+        #expect(schedule.syncedAt == time(1065))
         #expect(schedule.dismissals?.text == dismissals && schedule.dismissals?.owed.ids.count == 1)
     }
 
@@ -188,7 +189,7 @@ import Testing
             _ = try transaction.connection.run(
                 """
                 UPDATE device_tokens SET told_count = 0, told_at = 0, attempted = 0, badge_due_at = 0, badge_attempts = 0, due_at = 0,
-                    lease = 0, sending_id = NULL, busy_until = 0, dismissals = NULL, emptied_at = 0
+                    lease = 0, sending_id = NULL, busy_until = 0, dismissals = NULL, emptied_at = 0, synced_at = 0
                 """)
             try transaction.store.deviceTokens.store(before)
         }

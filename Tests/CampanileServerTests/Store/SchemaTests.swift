@@ -280,6 +280,36 @@ struct SchemaTests {
         #expect(fixture.provider.messages.map(\.dismissal) == [.ids([id])])
     }
 
+    @Test("schema 23 keeps schema 22's devices, and notes from then on when one was synced")
+    func fromTwentyTwoToTwentyThree() async throws {
+        let old = try Database(path: try migrated(through: 22))
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared, armed, newest_id)
+                VALUES ('default', 'alice', 2, 2, 1, x'01900000000070018000000000000002');
+                INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES
+                    (1, x'01900000000070018000000000000001', 5, NULL, 'T', 'B'),
+                    (1, x'01900000000070018000000000000002', 5, NULL, 'T', 'B');
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
+                    told_count, told_at, attempted, dismissals, emptied_at)
+                VALUES ('default', 'a', 1, 'ios', 'apns', 'production', 5, 7, 2, 1795000000000, 1,
+                    '01900000-0000-7001-8000-000000000000;', 3);
+                """)
+        }
+        old.close()
+        let fixture = try Fixture(on: .sqlite, folder: folder)
+        let device = { try fixture.store.readBlocking { try $0.deviceTokens.device(DeviceID(1))?.schedule } }
+        let before = try device()
+        #expect(before?.toldCount == 2 && before?.emptiedAt == Timestamp(milliseconds: 3) && before?.syncedAt == nil)
+        #expect(before?.dismissals?.text == "01900000-0000-7001-8000-000000000000;")
+        let id = try #require(UUIDv7("01900000-0000-7001-8000-000000000001"))
+        _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
+        fixture.clock.advance(milliseconds: Limits.syncDelayMilliseconds)
+        #expect(try await fixture.sent() == ["badge a 1"])
+        #expect(try device()?.syncedAt == fixture.clock.now)
+    }
+
     @Test("a device whose dismissals can't be read is damage, and an error of that call")
     func unreadableDismissals() throws {
         let database = try Database(path: try migrated(through: .max))

@@ -218,7 +218,7 @@ extension PostgresGatheredWrites {
             try PostgresArray(optional: schedules.map(\.dueAt)), try PostgresArray(schedules.map(\.lease)),
             try PostgresArray(optional: schedules.map(\.sending)), try PostgresArray(optional: schedules.map(\.busyUntil)),
             try PostgresArray(optional: schedules.map { $0.dismissals?.text }),
-            try PostgresArray(optional: schedules.map(\.emptiedAt)))
+            try PostgresArray(optional: schedules.map(\.emptiedAt)), try PostgresArray(optional: schedules.map(\.syncedAt)))
     }
 
     /// Without ON CONFLICT, and in the place of the row that was seen: where two nodes take the same key at the same time, or go on with

@@ -12,6 +12,7 @@ enum PostgresMigrations {
         Migration(version: 6, name: "p0006_payload"),
         Migration(version: 7, name: "p0007_external_ids"),
         Migration(version: 8, name: "p0008_dismissals"),
+        Migration(version: 9, name: "p0009_synced_at"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

@@ -29,6 +29,7 @@ enum Migrations {
         Migration(version: 20, name: "m0020_payload_aside"),
         Migration(version: 21, name: "m0021_external_ids"),
         Migration(version: 22, name: "m0022_dismissals"),
+        Migration(version: 23, name: "m0023_synced_at"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

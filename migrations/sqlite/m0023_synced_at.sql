@@ -1,0 +1,2 @@
+-- When a provider last accepted a badge push to the device: the next one waits longer while its user reads on.
+ALTER TABLE device_tokens ADD COLUMN synced_at INTEGER;
