@@ -21,7 +21,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 	typecheck-ios kotlin check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
 	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
-	metrics-cost walks fuzz generators clean
+	metrics-cost walks badge-walks fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -88,7 +88,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
 NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports installations cluster \
-	trust-postgres unit-postgres contract-postgres inbox-long payloads phones fuzz asan tsan generators image release package stranger
+	trust-postgres unit-postgres contract-postgres inbox-long payloads phones badge-walks fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
 	@$(STEPS) nightly --go-on "$(NIGHTLY)"
@@ -390,6 +390,10 @@ payloads: build ## 20,000 payloads at random, from openapi.yaml's schema to the 
 phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the simulator's switches: nothing that was read stays; 1,000 days of reading and their pushes; 50 minutes
 	@echo "==> phones: 2,500 users with four phones each, under twelve settings, and the controls; 1,000 days of reading"
 	SCRIPT_USERS=2500 READING_SEEDS=10 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=2 $(SWIFT) test --skip-build --filter '^PhoneScriptTests\.'
+
+badge-walks: build-tests ## 100,000 random events of inboxes and their phones, on both stores and under both policies; 6 minutes
+	@echo "==> badge-walks: 100,000 events, in walks of 150, on both stores and under both policies"
+	WALK_EVENTS=100000 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=4 $(SWIFT) test --skip-build --filter BadgePropertyTests
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

@@ -146,11 +146,7 @@ struct DeliverySettlements: Sendable {
         switch decision {
         case .settle(.accepted):
             if push.delivery != nil { schedule.showsAlert(acceptedAt: now) } else { schedule.syncedAt = now }
-            if let count = push.toldCount {
-                if count == 0 { schedule.becomesZero(at: now) }
-                schedule.toldCount = count
-                schedule.toldAt = now
-            }
+            if let count = push.toldCount { settleTold(&schedule, count, sentAt: push.message.sentAt, now: now) }
             if let dismissal = push.message.dismissal {
                 let reader = reader(of: push, on: schedule.platform)
                 schedule.changeDismissals { $0.accepted(dismissal, by: reader) }
@@ -178,6 +174,18 @@ struct DeliverySettlements: Sendable {
             schedule.badgeAttempts = Int64(Limits.deliveryAttempts)
         case .dropDevice: return
         }
+    }
+
+    private func settleTold(_ schedule: inout DeviceSchedule, _ count: Int64, sentAt: Timestamp, now: Timestamp) {
+        // An answer told the device another number meanwhile: nobody knows which of the two came last.
+        if let toldAt = schedule.toldAt, toldAt > sentAt, schedule.toldCount != count {
+            schedule.toldCount = nil
+            schedule.toldAt = nil
+            return
+        }
+        if count == 0 { schedule.becomesZero(at: now) }
+        schedule.toldCount = count
+        schedule.toldAt = now
     }
 
     /// The code that reads what an accepted push names.

@@ -5,7 +5,7 @@ struct Dismissals: Sendable, Equatable {
     /// Notifications to take away: some, and one with everything older.
     struct Part: Sendable, Equatable {
         var through: UUIDv7?
-        /// The ids in the order in which they were handled; `through` covers none of them.
+        /// The ids in the order in which they were handled. `through` may cover some.
         var ids: [UUIDv7] = []
 
         var isEmpty: Bool { through == nil && ids.isEmpty }
@@ -17,7 +17,13 @@ struct Dismissals: Sendable, Equatable {
     /// service extension.
     private(set) var sent = Part()
 
+    /// A notification centre shows no more of one app.
+    static let mostKept = 100
+
     var isEmpty: Bool { owed.isEmpty && sent.isEmpty }
+
+    /// The last notification that is to leave with everything older.
+    var through: UUIDv7? { [owed.through, sent.through].compactMap(\.self).max() }
 
     /// Notes one that was handled.
     mutating func owe(_ id: UUIDv7) {
@@ -36,14 +42,27 @@ struct Dismissals: Sendable, Equatable {
         ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
     }
 
-    /// Forgets some that the device doesn't show, or that are unread again.
-    /// - Parameter isUnread: whether they have to stay.
-    mutating func forget(_ ids: some Collection<UUIDv7>, isUnread: Bool = false) {
+    /// Names one by its id that is to leave with a newer one.
+    mutating func nameCovered(_ id: UUIDv7) {
+        if let through = owed.through, through >= id {
+            owed.insert(id)
+        } else if let through = sent.through, through >= id {
+            sent.insert(id)
+        }
+    }
+
+    /// Forgets some that the device doesn't show.
+    mutating func forget(_ ids: some Collection<UUIDv7>) {
         owed.remove(ids)
         sent.remove(ids)
-        guard isUnread, let first = ids.min() else { return }
-        owed.end(before: first)
-        sent.end(before: first)
+    }
+
+    /// One is unread again, and stays.
+    /// - Parameter newer: those after it that the device may show and that were handled, in order.
+    mutating func keep(_ id: UUIDv7, newer: [UUIDv7]) {
+        forget([id])
+        owed.end(before: id, keeping: newer)
+        sent.end(before: id, keeping: newer.filter { !owed.ids.contains($0) })
     }
 
     /// The device shows none of those up to one: nothing is pushed for their sake. An alert of theirs may be on its way still.
@@ -51,6 +70,7 @@ struct Dismissals: Sendable, Equatable {
     mutating func showsNothing(through id: UUIDv7, isNamedByAlerts: Bool) {
         guard owed.through == id else { return }
         owed.through = nil
+        owed.ids.removeAll { $0 <= id }
         if isNamedByAlerts { sent.cover(id) }
     }
 
@@ -96,18 +116,18 @@ struct Dismissals: Sendable, Equatable {
 }
 
 extension Dismissals.Part {
-    /// A notification centre shows no more of one app.
-    private static let mostKept = 100
-
     fileprivate mutating func add(_ id: UUIDv7) {
-        guard through.map({ id > $0 }) ?? true, !ids.contains(id) else { return }
-        if ids.count == Self.mostKept { ids.removeFirst() }
+        if through.map({ id > $0 }) ?? true { insert(id) }
+    }
+
+    fileprivate mutating func insert(_ id: UUIDv7) {
+        guard !ids.contains(id) else { return }
+        if ids.count == Dismissals.mostKept { ids.removeFirst() }
         ids.append(id)
     }
 
     fileprivate mutating func cover(_ id: UUIDv7) {
         through = through.map { max($0, id) } ?? id
-        ids.removeAll { $0 <= id }
     }
 
     fileprivate mutating func remove(_ handled: some Collection<UUIDv7>) {
@@ -131,9 +151,11 @@ extension Dismissals.Part {
         }
     }
 
-    /// One has to stay, so what covers it ends before it.
-    fileprivate mutating func end(before id: UUIDv7) {
-        if let known = through, known >= id { through = id.predecessor }
+    /// One has to stay, so what covers it ends before it, and newer ones are named.
+    fileprivate mutating func end(before id: UUIDv7, keeping newer: [UUIDv7]) {
+        guard let known = through, known >= id else { return }
+        through = id.predecessor
+        for other in newer where other > id && other <= known { add(other) }
     }
 }
 

@@ -135,10 +135,28 @@ struct Inbox: Sendable {
         return true
     }
 
+    /// The last notification that a device is to take away with one and everything older; nil: none has to.
+    func goesThrough(_ id: UUIDv7) -> UUIDv7? {
+        devices.compactMap { $0.schedule.dismissals?.through }.max().flatMap { $0 >= id ? $0 : nil }
+    }
+
+    /// A notification that was read is gone: the devices that are to take it away with a newer one do so by its id, too.
+    mutating func nameCovered(_ id: UUIDv7, _ shown: [ShownAlert]) {
+        for alert in shown {
+            guard let place = devices.firstIndex(where: { $0.schedule.id == alert.device }),
+                devices[place].schedule.mayShow(alert)
+            else { continue }
+            changeDevice(place) { $0.changeDismissals { $0.nameCovered(id) } }
+        }
+    }
+
     /// A notification is unread again: no device is to take it away.
-    mutating func keep(_ id: UUIDv7) {
+    /// - Parameter newer: the alerts of newer ones that were handled.
+    mutating func keep(_ id: UUIDv7, newer: [(id: UUIDv7, alert: ShownAlert)]) {
         for place in devices.indices where devices[place].schedule.dismissals != nil {
-            changeDevice(place) { $0.changeDismissals { $0.forget([id], isUnread: true) } }
+            let schedule = devices[place].schedule
+            let shown = newer.filter { $0.alert.device == schedule.id && schedule.mayShow($0.alert) }.map(\.id).sorted()
+            changeDevice(place) { $0.changeDismissals { $0.keep(id, newer: shown) } }
         }
     }
 

@@ -78,6 +78,7 @@ extension Inboxes {
         inbox.apply(.deleted(notification.id), badgePushes.policy) { state in
             state.deleted(notification.id, wasUnread: wasUnread)
         }
+        if !wasUnread { try nameCovered(notification.id, &inbox, in: transaction) }
         let showing = inbox.dismiss(.one(notification.id), shown: shown, except: nil)
         let isNews = badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before)
         badgePushes.countChanged(&inbox, isUrgent: true, only: isNews ? nil : showing)

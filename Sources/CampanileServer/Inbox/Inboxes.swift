@@ -124,7 +124,7 @@ struct Inboxes: Sendable {
             }
             notification.readAt = isRead ? transaction.now : nil
             let shown = isRead ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
-            if !isRead { inbox.keep(id) }
+            if !isRead { try keep(id, &inbox, in: transaction) }
             change(&inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, .one(id), shown: shown) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
@@ -134,6 +134,20 @@ struct Inboxes: Sendable {
         }
         guard let changed else { throw ClientError.notFound }
         return changed
+    }
+
+    /// A read notification goes for good: where it is to leave with everything up to a newer one it is named from now on, as that may end.
+    func nameCovered(_ id: UUIDv7, _ inbox: inout Inbox, in transaction: StoreTransaction) throws {
+        guard inbox.goesThrough(id) != nil else { return }
+        inbox.nameCovered(id, try transaction.deliveries.shown(id))
+    }
+
+    /// Keeps on the devices what is unread again, and lets what is newer go without it.
+    private func keep(_ id: UUIDv7, _ inbox: inout Inbox, in transaction: StoreTransaction) throws {
+        let newer = try inbox.goesThrough(id).map {
+            try transaction.deliveries.shown(of: inbox.id, id...$0, limit: Dismissals.mostKept)
+        }
+        inbox.keep(id, newer: newer ?? [])
     }
 
     /// A device acts on a notification that is gone: its app took it away by itself.
@@ -151,6 +165,7 @@ struct Inboxes: Sendable {
             }
             let wasUnread = notification.readAt == nil
             let shown = wasUnread ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
+            if !wasUnread { try nameCovered(id, &inbox, in: transaction) }
             change(&inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, .one(id), shown: shown) { state in
                 state.deleted(id, wasUnread: wasUnread)
             }

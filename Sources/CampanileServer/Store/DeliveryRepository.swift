@@ -191,6 +191,18 @@ struct DeliveryRepository<Access: StoreAccess> {
         ) { ShownAlert(device: $0.device(0), acceptedAt: $0.timeOrNil(1)) }
     }
 
+    /// The alerts that devices may show of the newest notifications in a range that were read.
+    func shown(of inbox: InboxID, _ range: ClosedRange<UUIDv7>, limit: Int) throws -> [(id: UUIDv7, alert: ShownAlert)] {
+        try access.connection.all(
+            """
+            SELECT n.id, d.device_id, d.settled_at
+            FROM (SELECT id FROM notifications WHERE inbox_id = $1 AND id >= $2 AND id <= $3 AND read_at IS NOT NULL
+                ORDER BY id DESC LIMIT $4) n CROSS JOIN deliveries d
+            WHERE d.notification_id = n.id AND \(mayBeShown)
+            """, inbox, range.lowerBound, range.upperBound, limit
+        ) { ($0.id(0), ShownAlert(device: $0.device(1), acceptedAt: $0.timeOrNil(2))) }
+    }
+
     /// The inbox that a notification is or was in; nil when it is unknown, or its deliveries had their time.
     func inbox(ofNotification id: UUIDv7) throws -> InboxID? {
         try access.connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = $1 LIMIT 1", id) { $0.inbox(0) }

@@ -1,4 +1,5 @@
 import CampanileCore
+import Foundation
 import Push
 import SQLEngine
 import Testing
@@ -6,15 +7,19 @@ import Testing
 @testable import CampanileServer
 
 /// Random interleavings of every event of the badge table: whatever happens, the kept counts are a recount, the version
-/// grows with every change and with nothing else, and in the end every phone shows the badge.
+/// grows with every change and with nothing else, no push takes away what is unread, and in the end every phone shows the badge and
+/// nothing that was handled. `make badge-walks` has 100,000 events.
 @Suite struct BadgePropertyTests {
+    private static let events = ProcessInfo.processInfo.environment["WALK_EVENTS"].flatMap { Int($0) } ?? 6_000
+    private static let stepsOfWalk = 150
+
     @Test(
         "after any sequence of events the badge row is the recount, and the last answer for its version",
         arguments: TestedStore.allCases.flatMap { store in BadgePolicy.allCases.map { (store, $0) } },
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+        1...max(UInt64(events / (stepsOfWalk * BadgePolicy.allCases.count * TestedStore.allCases.count)), 1))
     func property(_ kind: (store: TestedStore, policy: BadgePolicy), _ seed: UInt64) async throws {
         var walk = try BadgeWalk(kind.policy, seed: seed, on: kind.store)
-        for _ in 0..<150 { try await walk.step() }
+        for _ in 0..<Self.stepsOfWalk { try await walk.step() }
         try await walk.settle()
     }
 
@@ -61,8 +66,12 @@ private struct BadgeWalk {
     private var imports = 0
     private var clearedID: UUIDv7?
     private var last: Badge = .none
-    private var phones: [String: Int64] = [:]
-    private let devices: [Character] = ["a", "b", "c"]
+    private var phones: [String: WalkedPhone] = [:]
+    /// The last is an Android phone.
+    private let devices: [Character] = ["a", "b", "c", "d"]
+    /// Those that a user or the producer has done with.
+    private var handled: Set<UUIDv7> = []
+    private let producer = Producer(keyID: APIKeyID(1), name: "tests", app: "default")
 
     init(_ policy: BadgePolicy, seed: UInt64, on store: TestedStore) throws {
         self.policy = policy
@@ -86,7 +95,7 @@ private struct BadgeWalk {
     mutating func step() async throws {
         fixture.clock.advance(milliseconds: Int64.random(in: 0...1_500, using: &chance))
         let device = devices.randomElement(using: &chance).flatMap { Bool.random(using: &chance) ? $0 : nil }
-        switch Int.random(in: 0..<15, using: &chance) {
+        switch Int.random(in: 0..<19, using: &chance) {
         case 0...2: try await create()
         case 3: try await setRead(true, device)
         case 4: try await setRead(false, device)
@@ -98,6 +107,9 @@ private struct BadgeWalk {
         case 10: try await register()
         case 11: try await bringIn()
         case 12: try await expire()
+        case 13: try await withdraw()
+        case 14: try await edit()
+        case 15: try await reconcile()
         default: try await send()
         }
         try check()
@@ -160,6 +172,8 @@ private struct BadgeWalk {
             age.map { id.milliseconds >= now.milliseconds - $0 } ?? true
         }
         let gone = entries.filter { !kept.contains($0.id) }
+        // Nothing is pushed for what retention removes.
+        handled.subtract(gone.map(\.id))
         let outcome = try await InboxRetention(
             database: fixture.store, inboxes: fixture.inboxes, ageMilliseconds: age, perInbox: most, pause: .zero
         ).run(now: now)
@@ -175,13 +189,53 @@ private struct BadgeWalk {
             isRead, entries[index].id, fixture.alice, device: device.map(Fixture.token))
         if entries[index].isRead, !isRead { isArmed = true }
         entries[index].isRead = isRead
+        note([entries[index].id], isHandled: isRead, on: device)
+    }
+
+    /// The app on the device that acts takes away what is handled.
+    private mutating func note(_ ids: [UUIDv7], isHandled: Bool = true, on device: Character?) {
+        if isHandled { handled.formUnion(ids) } else { handled.subtract(ids) }
+        if isHandled, let device { phones[Fixture.token(device)]?.takeAway(ids) }
     }
 
     private mutating func delete(_ device: Character?) async throws {
         guard let index = entries.indices.randomElement(using: &chance) else { return }
         try await fixture.inboxes.delete(entries[index].id, fixture.alice, device: device.map(Fixture.token))
+        note([entries[index].id], on: device)
         newest = max(newest ?? entries[index].id, entries[index].id)
         entries.remove(at: index)
+    }
+
+    private mutating func withdraw() async throws {
+        guard let index = entries.indices.randomElement(using: &chance) else { return }
+        try await fixture.inboxes.withdraw(entries[index].id, userID: "alice", by: producer)
+        note([entries[index].id], on: nil)
+        newest = max(newest ?? entries[index].id, entries[index].id)
+        entries.remove(at: index)
+    }
+
+    private mutating func edit() async throws {
+        guard let entry = entries.randomElement(using: &chance) else { return }
+        _ = try await fixture.inboxes.edit(
+            entry.id, userID: "alice", by: producer, isPushed: Bool.random(using: &chance)
+        ) { $0.content }
+    }
+
+    /// A device asks which of those that it shows are handled, as the API does.
+    private mutating func reconcile() async throws {
+        guard let token = phones.keys.sorted().randomElement(using: &chance), let phone = phones[token] else { return }
+        let shown = phone.shown.map(\.description).sorted()
+        let (known, through) = try fixture.store.readBlocking { [fixture] reading in
+            (
+                try fixture.inboxes.handled(shown, fixture.alice, in: reading).compactMap { UUIDv7($0) },
+                try fixture.inboxes.owedThrough(fixture.alice, device: token, in: reading)
+            )
+        }
+        let badge = try await fixture.inboxes.acknowledge(
+            .reconcile(handled: known, through: through), fixture.alice, device: token)
+        phones[token]?.takeAway(known)
+        phones[token]?.show(badge.count)
+        #expect(phone.shown.intersection(handled).isSubset(of: known))
     }
 
     /// Clearing counts from the newest id there ever was, also when it was deleted since.
@@ -191,14 +245,16 @@ private struct BadgeWalk {
         isArmed = false
         leftOut = 0
         clearedID = [newest, entries.map(\.id).max()].compactMap(\.self).max()
-        if let device, let badge, phones[Fixture.token(device)] != nil { phones[Fixture.token(device)] = badge.count }
+        if let device, let badge { phones[Fixture.token(device)]?.show(badge.count) }
     }
 
     private mutating func markAllRead(_ device: Character?) async throws {
         let upTo = Bool.random(using: &chance) ? nil : entries.randomElement(using: &chance)?.id
         let (_, badge) = try await fixture.inboxes.markAllRead(
             upTo: upTo, fixture.alice, device: device.map(Fixture.token))
-        for index in entries.indices where upTo.map({ entries[index].id <= $0 }) ?? true { entries[index].isRead = true }
+        let marked = entries.indices.filter { index in upTo.map { entries[index].id <= $0 } ?? true }
+        for index in marked { entries[index].isRead = true }
+        note(marked.map { entries[$0].id }, on: device)
         cleared(badge, device)
         #expect(badge.count == 0)
     }
@@ -223,13 +279,14 @@ private struct BadgeWalk {
     private mutating func look(_ device: Character?) async throws {
         guard let device, phones[Fixture.token(device)] != nil else { return }
         let badge = try await fixture.inboxes.acknowledge(.glance, fixture.alice, device: Fixture.token(device))
-        phones[Fixture.token(device)] = badge.count
+        phones[Fixture.token(device)]?.show(badge.count)
     }
 
     private mutating func register() async throws {
         guard let device = devices.randomElement(using: &chance) else { return }
-        try await fixture.register(device)
-        if phones[Fixture.token(device)] == nil { phones[Fixture.token(device)] = 0 }
+        let platform = device == devices.last ? DevicePlatform.android : .ios
+        try await fixture.register(device, platform: platform)
+        if phones[Fixture.token(device)] == nil { phones[Fixture.token(device)] = WalkedPhone(platform) }
     }
 
     private mutating func send() async throws {
@@ -239,11 +296,10 @@ private struct BadgeWalk {
 
     /// Lets the phones get what was sent since the last look.
     private mutating func arrive() {
-        defer { fixture.provider.forget() }
-        for message in fixture.provider.messages {
-            // iOS leaves the icon alone when a push carries no badge.
-            if case .alert = message.kind, message.badge.count == 0 { continue }
-            phones[message.device.token] = message.badge.count
+        let unread = Set(entries.filter { !$0.isRead }.map(\.id))
+        for message in fixture.provider.forget() {
+            let mistakes = phones[message.device.token]?.receive(message, unread: unread)
+            #expect(mistakes == [])
         }
     }
 
@@ -274,8 +330,8 @@ private struct BadgeWalk {
 
     /// When all is quiet, every phone that was ever pushed to shows the badge.
     mutating func settle() async throws {
-        for _ in 0..<5 {
-            fixture.clock.advance(seconds: 3)
+        for _ in 0..<10 {
+            fixture.clock.advance(milliseconds: Limits.readingPauseMilliseconds)
             try await send()
         }
         #expect(try BadgeAudit(fixture.store).isGood)
@@ -287,9 +343,13 @@ private struct BadgeWalk {
             let token = try fixture.store.readBlocking { try $0.deviceTokens.device(schedule.id)?.target.token }
             // A device that acted by reading one entry knows the number itself and is not synced until the next event.
             if BadgePushes.told(schedule, now: fixture.clock.now) == badge.count {
-                #expect(phones[token ?? ""] == badge.count)
+                #expect(phones[token ?? ""]?.number == badge.count)
             }
             #expect(schedule.badgeDueAt == nil && schedule.dueAt == nil && !schedule.isInFlight)
+        }
+        for (token, phone) in phones {
+            let left = phone.shown.intersection(handled)
+            #expect(left.isEmpty, "\(token.prefix(1)), \(phone.platform), shows what was handled")
         }
     }
 }

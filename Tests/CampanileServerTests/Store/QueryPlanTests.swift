@@ -12,6 +12,7 @@ import Testing
 struct QueryPlanTests {
     /// Statements that walk a table or sort, each with the reason why that is no harm.
     private static let reasons: [String: String] = [
+        "SELECT n.id, d.device_id, d.settled_at": "the hundred newest that the statement in it finds",
         "SELECT id FROM inboxes ORDER BY id": "the badge audit, and a start under another policy",
         "SELECT id, name, app, created_at, revoked_at, kind FROM api_keys ORDER BY id": "`keys list`",
         "SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider": "a row for each lane",

@@ -36,7 +36,14 @@ final class RecordingProvider: PushProvider {
     var messages: [PushMessage] { state.value.messages }
     /// Waits until so many messages have come since it forgot.
     func untilSent(_ count: Int = 1) async { await state.until { $0.messages.count >= count } }
-    func forget() { state.change { $0.messages = [] } }
+    /// Forgets what it was sent, and returns it.
+    @discardableResult
+    func forget() -> [PushMessage] {
+        state.change { state in
+            defer { state.messages = [] }
+            return state.messages
+        }
+    }
     func answer(_ answer: @escaping @Sendable (PushMessage) async -> PushAnswer) {
         state.change { $0.answer = answer }
     }
