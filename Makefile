@@ -237,7 +237,7 @@ trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage
 
 cluster-short: ## The short form of cluster, with the debug binary
 	@echo "==> trust: three nodes on PostgreSQL, the primary killed, a node, and a standby promoted while commits wait for it, in short"
-	@python3 -m e2e.trust.cluster --short failover killed parted --binary "$(DEBUG)"
+	@python3 -m e2e.trust.cluster --short failover killed withdrawn parted --binary "$(DEBUG)"
 
 # What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and e2e/harness/stores.py. All that isn't about a file runs on both stores.
 ON_POSTGRES = TEST_STORE=postgres

@@ -4,6 +4,7 @@
   acknowledged is missing, badges equal a recount, only what was in flight comes twice, writes go on within 5 s of the promotion, streams
   stay open. Control: an asynchronous standby that is cut off must lose something.
 - `killed`: SIGKILL of a node with pushes under way, which others take over within 35 s; of one at rest, within 10 s.
+- `withdrawn`: 25 times SIGKILL of a node amid edits and withdrawals. Nothing withdrawn is in an inbox or on a phone, and every edit holds.
 - `stopped`: a node is stopped for 60 s amid pushes that are on their way, and again amid pushes that wait for a stream. Others take them
   over within 35 s, and those to devices at rest within 10 s; then it goes on. Never two pushes in flight for a token, never an older
   number after a newer one. Control: without the epoch it must fail.
@@ -33,8 +34,11 @@ from e2e.trust.cluster_world import (
     answered,
     check_badges,
     check_ledger,
+    check_phones,
     check_streams,
     check_the_checks,
+    check_the_checks_of_edits,
+    check_titles,
     judged,
     settled,
     world,
@@ -154,6 +158,32 @@ def killed(options, report):
         report.check("taken over", max(idle) <= IDLE_SECONDS, f"the last push of idle shards came after {max(idle):.1f} s")
     return (f"{2 * rounds} kills of a node, {len(here.posted):,} alerts: the last push came {middle(busy)} s after a kill amid pushes, "
             f"{middle(idle)} s after one at rest; {judge.duplicates:,} came twice")
+
+
+def withdrawn(options, report):
+    kills, rate = options.kills or size(options, 25, 2), options.rate or size(options, 300, 40)
+    with world(options, Shape(), users=size(options, 400, 40), devices=2) as here:
+        load = here.load(rate, watched=20, streams=size(options, 20, 10))
+        for number in range(kills):
+            time.sleep(here.rng.uniform(1, 4))
+            node = here.cluster.nodes[number % 3]
+            end_node(here, node)
+            time.sleep(here.rng.uniform(0, 2))
+            start_again(here, node)
+        load.end()
+        settled(here, report)
+        check_ledger(here, report, load)
+        check_titles(here, report, load)
+        check_phones(here, report, load)
+        check_badges(here, report)
+        check_streams(report, load, drops=kills)
+        check_the_checks(here, report, load)
+        check_the_checks_of_edits(here, report, load)
+        judge = judged(here, report)
+        here.cluster.stop()
+    ledger = load.ledger
+    return (f"{kills} kills of a node, {ledger.requests:,} requests, {ledger.acknowledged:,} writes acknowledged, {len(ledger.deleted):,} deleted or "
+            f"withdrawn, {len(ledger.titles):,} edited; {len(ledger.failures):,} requests failed; {judge.duplicates:,} pushes came twice")
 
 
 def end_node(here, node):
@@ -300,16 +330,16 @@ def history(options, report):
     return cluster_history.history(options, report, options.operations or size(options, 1_000_000, 3_000))
 
 
-SCENARIOS = {"failover": (failover, failover_control), "killed": (killed,), "stopped": (stopped, stopped_control), "added": (added,),
-             "partitions": (partitions,), "parted": (parted, parted_cancelled), "history": (history,)}
+SCENARIOS = {"failover": (failover, failover_control), "killed": (killed,), "withdrawn": (withdrawn,),
+             "stopped": (stopped, stopped_control), "added": (added,), "partitions": (partitions,), "parted": (parted, parted_cancelled), "history": (history,)}
 
 
 def main():
     parser = harness.arguments(__doc__, short="a few minutes in all, for `make test`; without partitions; judges no time")
     parser.add_argument("scenarios", nargs="*", metavar="|".join(SCENARIOS), help="which (default: all)")
     parser.add_argument("--plain", action="store_true", help="on the machine's own network (--short: always)")
-    parser.add_argument("--kills", type=int, help="failover: 25")
-    parser.add_argument("--rate", type=int, help="requests a second (failover: 300)")
+    parser.add_argument("--kills", type=int, help="failover, withdrawn: 25")
+    parser.add_argument("--rate", type=int, help="requests a second (failover, withdrawn: 300)")
     parser.add_argument("--operations", type=int, help="history: 1,000,000")
     parser.add_argument("--control", action="store_true", help="only the controls")
     parser.add_argument("--results", help="a file for what was seen, in Markdown")

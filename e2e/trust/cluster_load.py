@@ -14,8 +14,8 @@ from e2e.trust.stream_clients import Plan, StreamClient, World
 ANSWER_SECONDS = 10      # a client's patience
 KEPT = 32                # idle connections of a node
 FOREVER = 10**9
-KINDS = ["create", "read", "delete", "badge", "list"]
-WEIGHTS = [50, 10, 3, 22, 15]
+KINDS = ["create", "read", "delete", "withdraw", "edit", "badge", "list"]
+WEIGHTS = [50, 10, 3, 4, 6, 22, 15]
 
 
 @dataclass
@@ -24,7 +24,9 @@ class Ledger:
     created: dict = field(default_factory=dict)      # idempotency key → (user, id)
     at: dict = field(default_factory=dict)           # id → when it was acknowledged
     read: dict = field(default_factory=dict)         # id → user
-    deleted: dict = field(default_factory=dict)
+    deleted: dict = field(default_factory=dict)      # by its user, or withdrawn by the producer
+    titles: dict = field(default_factory=dict)       # id → the title that an acknowledged edit gave it
+    doubtful_titles: set = field(default_factory=set)
     doubtful: dict = field(default_factory=dict)     # idempotency key → user: asked for, and no 201 came
     doubtful_deletes: set = field(default_factory=set)
     doubtful_reads: set = field(default_factory=set)
@@ -49,6 +51,10 @@ class Listener(StreamClient):
     """Through nginx, which would send chunks to a client of HTTP/1.1."""
 
     version = "1.0"
+
+
+def path_of(one):
+    return f"/notifications/{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
 
 
 async def all_listen(clients, tasks):
@@ -138,7 +144,10 @@ class ClusterLoad(threading.Thread):
                 self.ledger.reads.append(time.time())
         elif self.known:
             user, one = self.known.pop(self.rng.randrange(len(self.known)))
-            await self._change(kind, user, one)
+            if kind == "edit":
+                await self._edit(user, one, f"edited-{number}")
+            else:
+                await self._change(kind, user, one)
 
     async def _create(self, user, key):
         ledger = self.ledger
@@ -154,13 +163,24 @@ class ClusterLoad(threading.Thread):
         if user not in self.watched:
             self.known.append((user, one))
 
+    async def _edit(self, user, one, title):
+        answer = await self._ask("edit", "PATCH", f"{path_of(one)}?user_id={user}", self.key, {"title": title})
+        if answer is None:
+            self.ledger.doubtful_titles.add(one)
+        else:
+            self.ledger.titles[one] = title
+            self._wrote()
+        # Nobody else changes it meanwhile.
+        self.known.append((user, one))
+
     async def _change(self, kind, user, one):
-        path = f"/notifications/{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}"
         if kind == "read":
-            answer = await self._ask(kind, "PATCH", path, self.tokens[user], {"read": True})
+            answer = await self._ask(kind, "PATCH", path_of(one), self.tokens[user], {"read": True})
+        elif kind == "withdraw":
+            answer = await self._ask(kind, "DELETE", f"{path_of(one)}?user_id={user}", self.key, wanted=(204,))
         else:
             # Asked again by nobody: an earlier attempt that arrived would make it 404.
-            answer = await self._ask(kind, "DELETE", path, self.tokens[user], wanted=(204,))
+            answer = await self._ask(kind, "DELETE", path_of(one), self.tokens[user], wanted=(204,))
         sure, doubtful = ((self.ledger.read, self.ledger.doubtful_reads) if kind == "read"
                           else (self.ledger.deleted, self.ledger.doubtful_deletes))
         if answer is None:

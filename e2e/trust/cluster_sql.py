@@ -13,6 +13,7 @@ NOTIFICATIONS = """
     SELECT i.user_id, replace(n.id::text, '-', ''), n.read_at IS NOT NULL
     FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
 """
+TITLES = "SELECT replace(id::text, '-', ''), title FROM notifications"
 # Device 0 says why nothing was owed; whatever type the ids have.
 NO_DEVICE = "('0', '00000000-0000-0000-0000-000000000000')"
 DELIVERIES = f"""

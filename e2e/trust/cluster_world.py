@@ -238,6 +238,31 @@ def check_ledger(world, report, load, there=None):
     report.check("once", len(identifiers) == len(set(identifiers)), "two keys were answered with one id")
 
 
+def check_titles(world, report, load, titles=None):
+    """An acknowledged edit holds. `titles`: instead of those of the database."""
+    titles, ledger = titles or dict(world.cluster.query(cluster_sql.TITLES)), load.ledger
+    for one, title in ledger.titles.items():
+        if one in titles and one not in ledger.doubtful_titles:
+            report.check("edited", titles[one] == title, lambda: f"{one} says {titles[one]!r}, and was edited to {title!r}")
+
+
+def check_phones(world, report, load, phones=None):
+    """No phone shows what was deleted or withdrawn. `phones`: instead of the simulator's."""
+    for token, phone in (phones or world.simulator.phones()).items():
+        shown = {(one["id"] or "").replace("-", "") for one in phone["notifications"]}
+        left = shown & load.ledger.deleted.keys()
+        report.check("withdrawn", not left, lambda: f"{token[:8]} shows {sorted(left)[:3]}")
+
+
+def check_the_checks_of_edits(world, report, load):
+    """What those two must see."""
+    seen = harness.Report()
+    one = next(one for one in load.ledger.titles if one not in load.ledger.doubtful_titles)
+    check_titles(world, seen, load, {one: "another"})
+    check_phones(world, seen, load, {"phone": {"notifications": [{"id": next(iter(load.ledger.deleted))}]}})
+    report.check("control", {"edited", "withdrawn"} <= seen.kinds(), f"planted: only {seen.kinds()} were seen")
+
+
 def stored(world):
     return cluster_sql.notifications(world.cluster.query(cluster_sql.NOTIFICATIONS))
 
