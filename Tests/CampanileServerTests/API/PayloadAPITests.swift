@@ -146,6 +146,7 @@ import Testing
             #expect(!String(decoding: shown.body, as: UTF8.self).contains("dYt3"), "the message has no more of the token")
             let sent = try await server.client.post("/notifications?dry_run=false", Self.all, as: producer)
             #expect(sent.status == 201)
+            try await server.untilQuiet()
             let record = try await server.client.get("/sandbox/pushes", as: producer).json["pushes"]?.array ?? []
             #expect(Set(pushes.map(Self.comparable)) == Set(record.map(Self.comparable)))
         }
