@@ -85,16 +85,18 @@ package struct BadgePushes: Sendable {
             return
         }
         guard device.badgeDueAt == nil, device.badgeAttempts < Limits.deliveryAttempts else { return }
-        let dueAt = BadgePushes.dueAt(device, count: badge.count, now: now)
+        let dueAt = BadgePushes.dueAt(device, count: badge.count, waitsForPause: false, now: now)
         device.badgeDueAt = notBefore.map { max($0, dueAt) } ?? dueAt
     }
 
     /// When an owed badge push may go: a clearing at once, a sync after a delay in which others join it. While a user reads on after a
     /// sync, the next one waits for a pause: iOS lets an app be woken a few times an hour, and each would be soon outdated.
-    static func dueAt(_ device: DeviceSchedule, count: Int64, isUrgent: Bool = false, now: Timestamp) -> Timestamp {
+    static func dueAt(
+        _ device: DeviceSchedule, count: Int64, isUrgent: Bool = false, waitsForPause: Bool = true, now: Timestamp
+    ) -> Timestamp {
         guard count > 0, !isUrgent else { return now }
         let joined = Timestamp(milliseconds: now.milliseconds + Limits.syncDelayMilliseconds)
-        guard let synced = device.syncedAt, isReadingOn(device, count: count, since: synced, now: now) else {
+        guard waitsForPause, let synced = device.syncedAt, isReadingOn(device, count: count, since: synced, now: now) else {
             return device.badgeDueAt.map { min($0, joined) } ?? joined
         }
         if let dueAt = device.badgeDueAt, dueAt <= now { return dueAt }

@@ -146,7 +146,12 @@ struct DeliverySettlements: Sendable {
         switch decision {
         case .settle(.accepted):
             if push.delivery != nil { schedule.showsAlert(acceptedAt: now) } else { schedule.syncedAt = now }
-            if let count = push.toldCount { settleTold(&schedule, count, sentAt: push.message.sentAt, now: now) }
+            if let count = push.toldCount {
+                settleTold(&schedule, count, sentAt: push.message.sentAt, now: now)
+            } else if push.delivery != nil, schedule.toldAt == nil {
+                // It shows now, whatever number its app has shown by itself: a 0 may not empty the phone.
+                schedule.toldCount = nil
+            }
             if let dismissal = push.message.dismissal {
                 let reader = reader(of: push, on: schedule.platform)
                 schedule.changeDismissals { $0.accepted(dismissal, by: reader) }

@@ -45,6 +45,7 @@ struct Dismissals: Sendable, Equatable {
     /// Names one by its id that is to leave with a newer one.
     mutating func nameCovered(_ id: UUIDv7) {
         if let through = owed.through, through >= id {
+            sent.remove([id])
             owed.insert(id)
         } else if let through = sent.through, through >= id {
             sent.insert(id)
@@ -62,7 +63,8 @@ struct Dismissals: Sendable, Equatable {
     mutating func keep(_ id: UUIDv7, newer: [UUIDv7]) {
         forget([id])
         owed.end(before: id, keeping: newer)
-        sent.end(before: id, keeping: newer.filter { !owed.ids.contains($0) })
+        sent.end(before: id, keeping: newer)
+        sent.remove(owed.ids)
     }
 
     /// The device shows none of those up to one: nothing is pushed for their sake. An alert of theirs may be on its way still.

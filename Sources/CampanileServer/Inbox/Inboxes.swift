@@ -115,7 +115,7 @@ struct Inboxes: Sendable {
     func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> Notification {
         let changed: Notification? = try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
             guard var notification = try transaction.notifications.find(id, inbox: inbox.id) else {
-                try noteTakenAway(id, by: device, &inbox, in: transaction)
+                if isRead { try noteTakenAway(id, by: device, &inbox, in: transaction) }
                 return nil
             }
             guard (notification.readAt != nil) != isRead else {

@@ -213,7 +213,8 @@ extension Doctor {
     /// The number that takes the test's place: the user's, or while the settings keep a 0 back the one that stood there before.
     private func numberAfterwards(_ subject: Subject) -> Int64 {
         guard badgePushes.isKeptBack(subject.badge) else { return subject.badge.count }
-        let before = subject.registered?.schedule.toldCount ?? 0
+        let schedule = subject.registered?.schedule
+        let before = schedule?.toldAt.flatMap { _ in schedule?.toldCount } ?? 0
         return before > 0 ? before : subject.badge.unreadCount
     }
 

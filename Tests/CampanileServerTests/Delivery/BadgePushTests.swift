@@ -189,6 +189,24 @@ import Testing
         #expect(try await fixture.sent() == ["badge a 8"], "the first of the next burst")
     }
 
+    @Test("what changes while a sync is in flight goes two seconds after its answer")
+    func changesInFlight() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(3, to: "a")
+        fixture.provider.answer { [fixture] _ in
+            await #expect(throws: Never.self) {
+                try await fixture.inboxes.delete(ids[1], fixture.alice, device: nil)
+            }
+            return .accepted
+        }
+        _ = try await fixture.inboxes.setRead(true, ids[0], fixture.alice, device: nil)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 2"])
+        fixture.provider.answer { _ in .accepted }
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 1"])
+    }
+
     @Test("a number that rises after a sync, and a 0, wait no longer than ever")
     func risesAfterReading() async throws {
         let fixture = try Fixture()

@@ -188,6 +188,19 @@ import Testing
         #expect(try await fixture.sent() == [])
     }
 
+    @Test("a 0 to an iPhone whose app may have shown 0 before an alert came without a number names what the alert showed")
+    func zeroAfterAlertWithoutNumber() async throws {
+        let fixture = try Self.fixture()
+        var ids = try await fixture.tell(1, to: "a")
+        try await Self.read(ids[0], on: "a", fixture)
+        ids.append(try await fixture.create())
+        try await fixture.open()
+        #expect(try await Self.sent(fixture, ids) == ["alert a 0", "badge a 0"])
+        try await Self.read(ids[1], fixture)
+        ids.append(try await fixture.create())
+        #expect(try await Self.sent(fixture, ids) == ["alert a 1 takes 1"])
+    }
+
     @Test("what is deleted after all was marked read leaves, also if an older one is unread again")
     func deletedAmongAll() async throws {
         let fixture = try Self.fixture()
@@ -326,6 +339,10 @@ import Testing
         let ids = try await fixture.tell(2, to: "a", "b")
         try await Self.withdraw(ids[0], fixture)
         let token = Fixture.token("a")
+        await #expect(throws: ClientError.self) {
+            // An app that would show it again hasn't taken it away.
+            _ = try await fixture.inboxes.setRead(false, ids[0], fixture.alice, device: Fixture.token("b"))
+        }
         await #expect(throws: ClientError.self) {
             if reads {
                 _ = try await fixture.inboxes.setRead(true, ids[0], fixture.alice, device: token)
