@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What a device tells the server of itself: it asks what is handled, acts, and is told the number.
+/// The calls of a device itself: it asks for the handled ones, acts, and is told the number.
 extension DismissalTests {
     @Test("a 0 to an iPhone whose app may have shown 0 before an alert came without a number names what the alert showed")
     func zeroAfterAlertWithoutNumber() async throws {
