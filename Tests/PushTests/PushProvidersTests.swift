@@ -146,8 +146,9 @@ import Testing
             #expect(findings.filter { !$0.isGood }.isEmpty, "\(findings)")
             #expect(findings.count == 6)
             #expect(server.requests.map(\.path) == ["/token"])
-            try await server.stopListening()
-            let later = AppPushCredentials(apns: Self.apns("https://127.0.0.1:\(server.port)/x").apns, fcm: nil)
+            let refusing = try RefusingPort()
+            defer { withExtendedLifetime(refusing) {} }
+            let later = AppPushCredentials(apns: Self.apns("https://127.0.0.1:\(refusing.port)/x").apns, fcm: nil)
             try providers.applyTrusting(["default": later])
             let bad = try #require(await providers.check(app: "default").first { !$0.isGood })
             #expect(bad.sentence.contains("connection refused"))
