@@ -251,17 +251,22 @@ struct SchemaTests {
         #expect(found?.content.payload == large)
     }
 
+    /// An inbox with two unread notifications.
+    private static let twoUnread = """
+        INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared, armed, newest_id)
+        VALUES ('default', 'alice', 2, 2, 1, x'01900000000070018000000000000002');
+        INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES
+            (1, x'01900000000070018000000000000001', 5, NULL, 'T', 'B'),
+            (1, x'01900000000070018000000000000002', 5, NULL, 'T', 'B');
+        """
+
     @Test("schema 22 keeps what schema 21's devices were told, and names what is read from then on")
     func fromTwentyOneToTwentyTwo() async throws {
         let old = try Database(path: try migrated(through: 21))
         try old.writeBlocking { transaction in
             try transaction.connection.script(
                 """
-                INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared, armed, newest_id)
-                VALUES ('default', 'alice', 2, 2, 1, x'01900000000070018000000000000002');
-                INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES
-                    (1, x'01900000000070018000000000000001', 5, NULL, 'T', 'B'),
-                    (1, x'01900000000070018000000000000002', 5, NULL, 'T', 'B');
+                \(Self.twoUnread)
                 INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
                     told_count, told_at, attempted)
                 VALUES ('default', 'a', 1, 'ios', 'apns', 'production', 5, 7, 2, 1795000000000, 1);
@@ -286,11 +291,7 @@ struct SchemaTests {
         try old.writeBlocking { transaction in
             try transaction.connection.script(
                 """
-                INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared, armed, newest_id)
-                VALUES ('default', 'alice', 2, 2, 1, x'01900000000070018000000000000002');
-                INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES
-                    (1, x'01900000000070018000000000000001', 5, NULL, 'T', 'B'),
-                    (1, x'01900000000070018000000000000002', 5, NULL, 'T', 'B');
+                \(Self.twoUnread)
                 INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
                     told_count, told_at, attempted, dismissals, emptied_at)
                 VALUES ('default', 'a', 1, 'ios', 'apns', 'production', 5, 7, 2, 1795000000000, 1,
