@@ -39,14 +39,15 @@ def command(folder: str, main: str) -> list[str]:
 
 
 class Balancer:
-    """packaging/nginx.conf in front of several nodes, which take turns; without TLS, which is tried elsewhere. It takes a node out for a
-    second when one can't be reached, and waits a second for a connection."""
+    """packaging/nginx.conf in front of several nodes, which take turns; without TLS, which is tried elsewhere. It waits a second for a connection,
+    and then asks the next one. It takes no node out: with `max_fails` a node that failed once is out until a request to it has ended, and a
+    stream doesn't end."""
 
     def __init__(self, folder: str, nodes: list[tuple[str, int]]) -> None:
         self.folder, self.port = str(pathlib.Path(folder, "nginx")), free_port()
         pathlib.Path(self.folder).mkdir()
         # From packaging's file, so that what is tried is what is shown: its streams, its WebSockets, its kept connections.
-        servers = "".join(f"    server {host}:{port} max_fails=1 fail_timeout=1s;\n" for host, port in nodes)
+        servers = "".join(f"    server {host}:{port} max_fails=0;\n" for host, port in nodes)
         lines = replaced(SITE.read_text(encoding="utf-8"), (UPSTREAM, servers), ("listen 443 ssl http2", f"listen 127.0.0.1:{self.port}"),
                          ("proxy_http_version 1.1;", "proxy_http_version 1.1;\n    proxy_connect_timeout 1s;")).splitlines()
         site = "\n".join(line for line in lines if not line.strip().startswith("ssl_"))
