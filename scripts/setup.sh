@@ -14,7 +14,7 @@ packages=(
 if [[ ${1:-} == tests ]]; then
     packages+=(
         chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-jwt puma openjdk-17-jdk-headless nginx caddy openssl
-        postgresql iproute2 prometheus strace systemd docker-compose
+        postgresql iproute2 prometheus strace systemd docker-compose ruby-activejob ruby-activerecord ruby-sqlite3 ruby-rspec
     )
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi

@@ -1,0 +1,47 @@
+require "json"
+require "net/http"
+require "openssl"
+require "securerandom"
+require "time"
+require "uri"
+
+# Notifications, the number on the icon, and pushes, from a Campanile server:
+#
+#   Campanile.notify(user, title: "Your order is ready", deep_link: "/orders/4711", idempotency_key: "order-4711-ready")
+#
+# The module's own calls go to the server of `Campanile.configuration`; a Campanile::Client has another.
+module Campanile
+  autoload :Outbox, "campanile/outbox"
+  autoload :DrainJob, "campanile/drain_job"
+
+  class << self
+    attr_writer :client
+
+    def configuration = @configuration ||= Configuration.new
+
+    def configure
+      yield configuration
+    end
+
+    def client = @client ||= Client.new(configuration)
+
+    %i[notify notify_all preview edit withdraw deliveries sandbox_pushes inbox user_token].each do |name|
+      define_method(name) { |*arguments, **fields| client.public_send(name, *arguments, **fields) }
+    end
+
+    # Which of these ids a user has handled elsewhere, and the number: a Reconciliation.
+    def reconcile(user, ids) = inbox(user).reconcile(ids)
+  end
+end
+
+require "campanile/version"
+require "campanile/errors"
+require "campanile/configuration"
+require "campanile/identity"
+require "campanile/answers"
+require "campanile/connection_pool"
+require "campanile/http"
+require "campanile/user_token"
+require "campanile/inbox"
+require "campanile/client"
+require "campanile/rails" if defined?(Rails::Railtie)

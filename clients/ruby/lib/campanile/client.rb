@@ -1,0 +1,116 @@
+module Campanile
+  # A producer's calls, with an API key. Each method answers or raises; which problem is which class stands in errors.rb.
+  class Client
+    # The users that one call may name.
+    USERS_IN_A_CALL = 1_000
+
+    attr_reader :configuration, :http
+
+    # The address of a notification among the calls, for a producer; `user` finds it also when its deliveries are no longer kept.
+    def self.path_of(notification, user = nil)
+      "/notifications/#{Identity.segment(notification)}#{user && "?user_id=#{Identity.escape(Identity.user(user))}"}"
+    end
+
+    # The address of all that have an external id.
+    def self.path_of_name(external_id) = "/notifications?external_id=#{Identity.escape(external_id)}"
+
+    def initialize(configuration, http: HTTP.new(configuration))
+      @configuration, @http = configuration, http
+    end
+
+    # Creates a notification for a user (a record with an id, or an id), and pushes it. The fields are those of POST /notifications.
+    # Answers the Notification.
+    #
+    # `idempotency_key` names the event: a later call with the same key and fields creates nothing, and gets the first answer. Without one
+    # only this call's own attempts are held together.
+    def notify(user, idempotency_key: nil, **fields)
+      create({ user_id: Identity.user(user), **fields }, idempotency_key)
+    end
+
+    # Creates one for each of the users. Answers a Notification for each, with `id`, `user_id` and `badge`.
+    #
+    # More than 1,000 users take several calls, each with the key and its number: if one raises, those before it have taken effect, and
+    # the whole repeated with the same key goes on after them.
+    def notify_all(users, idempotency_key: nil, **fields)
+      ids = users.map { |user| Identity.user(user) }.uniq.sort
+      key = idempotency_key || SecureRandom.uuid
+      parts = ids.each_slice(USERS_IN_A_CALL).to_a
+      parts.each_with_index.flat_map do |part, index|
+        create({ user_ids: part, **fields }, parts.one? ? key : "#{key}-#{index}")
+      end
+    end
+
+    # What `notify` would push, and to whom not and why, without creating anything: {"pushes", "withheld"}.
+    def preview(user, **fields)
+      post("/notifications?dry_run=true", { user_id: Identity.user(user), **fields }).json
+    end
+
+    # Changes a notification: what is left out stays, nil takes it out. `push: true` replaces the alert on the phones, silently.
+    # `user`, where it is known, finds it also when its deliveries are no longer kept. Answers the Notification.
+    def edit(notification, user: nil, **fields)
+      Notification.new(call("PATCH", self.class.path_of(notification, user), fields).json)
+    end
+
+    # Takes back a notification, or with `external_id` what has that name for all users. Answers how many there were: one that isn't there,
+    # or isn't there any more, is withdrawn.
+    def withdraw(notification = nil, user: nil, external_id: nil)
+      raise ArgumentError, "withdraw takes a notification or an external_id" unless notification.nil? ^ external_id.nil?
+      return withdraw_all(external_id) if external_id
+
+      call("DELETE", self.class.path_of(notification, user))
+      1
+    rescue NotFound
+      0
+    end
+
+    # How a notification's pushes fared, a Hash for each device.
+    def deliveries(notification) = call("GET", "/notifications/#{Identity.segment(notification)}/deliveries").json
+
+    # What a server without providers would have pushed, newest first; of all users, or of one.
+    def sandbox_pushes(user = nil)
+      query = user && "?user_id=#{Identity.escape(Identity.user(user))}"
+      call("GET", "/sandbox/pushes#{query}").json["pushes"]
+    end
+
+    # A user's inbox, with a token of theirs. `device_token` names the device that the calls are made for: it gets no push for a number that an
+    # answer told it.
+    def inbox(user, device_token: nil)
+      Inbox.new(user_token(user), http: @http, device_token: device_token)
+    end
+
+    # A token that an app or a page shows for this user.
+    def user_token(user, seconds: configuration.user_token_seconds) = UserToken.make(user, configuration, seconds: seconds)
+
+    # Makes a call with the bytes as they are, of POST /notifications or any other. Answers what HTTP#call does.
+    def deliver(method, path, body, idempotency_key: nil, attempts: configuration.attempts)
+      headers = idempotency_key ? { "Idempotency-Key" => %("#{idempotency_key}") } : {}
+      @http.call(
+        method, path, credential: configuration.key, body: body, headers: headers, attempts: attempts,
+        repeatable: method != "POST" || !idempotency_key.nil?)
+    end
+
+    private
+
+    def create(fields, key)
+      answer = post("/notifications", fields, key || SecureRandom.uuid)
+      is_replayed = answer.headers["idempotency-replayed"] == "true"
+      return Notification.new({ "user_id" => fields[:user_id], **answer.json }, is_replayed: is_replayed) unless answer.json["notifications"]
+
+      answer.json["notifications"].map { |members| Notification.new(members, is_replayed: is_replayed) }
+    end
+
+    def withdraw_all(external_id)
+      path = self.class.path_of_name(external_id)
+      withdrawn = 0
+      loop do
+        answer = call("DELETE", path).json
+        withdrawn += answer["withdrawn"]
+        return withdrawn unless answer["more"]
+      end
+    end
+
+    def post(path, fields, key = nil) = deliver("POST", path, JSON.generate(fields), idempotency_key: key)
+
+    def call(method, path, fields = nil) = deliver(method, path, fields && JSON.generate(fields))
+  end
+end

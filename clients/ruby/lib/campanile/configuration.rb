@@ -1,0 +1,70 @@
+module Campanile
+  # Where the server is, and what this program shows it. What isn't set comes from the environment.
+  class Configuration
+    # Bytes that the server asks of a secret, as RFC 7518 section 3.2 does for HS256.
+    SECRET_BYTES = 32
+
+    # The server's address without a path. CAMPANILE_URL, else http://127.0.0.1:3001.
+    attr_writer :url
+    # A producer's key, `cmp_…`: CAMPANILE_KEY. In its place `key_file`, CAMPANILE_KEY_FILE, names a file that holds it.
+    attr_writer :key, :key_file
+    # What signs user tokens, the server's `jwt.secret`: CAMPANILE_JWT_SECRET, or the file of CAMPANILE_JWT_SECRET_FILE.
+    attr_writer :jwt_secret, :jwt_secret_file
+    # The app's name on the server: CAMPANILE_APP, else "default".
+    attr_writer :app
+    # `iss` and `aud` of user tokens, where the server's configuration asks for them.
+    attr_accessor :jwt_issuer, :jwt_audience
+    # Takes a user token's claims and answers the token, for an app that signs with a key pair. Nil: HS256 with `jwt_secret`.
+    attr_accessor :sign_user_token
+    # Seconds that a user token is good for.
+    attr_accessor :user_token_seconds
+    # Seconds to connect, and to wait for each part of an answer.
+    attr_accessor :open_timeout, :read_timeout
+    # How often a call is made at most, when repeating it may help and does no harm. Between two of them it waits longer each time.
+    attr_accessor :attempts
+
+    def initialize(environment = ENV)
+      @environment = environment
+      @user_token_seconds = 900
+      @open_timeout, @read_timeout, @attempts = 2, 10, 3
+    end
+
+    def url
+      given = (@url || present("CAMPANILE_URL") || "http://127.0.0.1:3001").delete_suffix("/")
+      uri = URI.parse(given)
+      return given if uri.is_a?(URI::HTTP) && uri.host && uri.path.empty? && !uri.query && !uri.userinfo
+
+      raise ConfigurationError, "url must be http://HOST:PORT or https://HOST:PORT, without a path."
+    rescue URI::InvalidURIError
+      raise ConfigurationError, "url must be http://HOST:PORT or https://HOST:PORT, without a path."
+    end
+
+    def key = @key || setting("CAMPANILE_KEY", @key_file) || raise(ConfigurationError, "key is missing: set CAMPANILE_KEY or CAMPANILE_KEY_FILE.")
+
+    def jwt_secret
+      secret = @jwt_secret || setting("CAMPANILE_JWT_SECRET", @jwt_secret_file)
+      raise ConfigurationError, "jwt_secret is missing: set CAMPANILE_JWT_SECRET or CAMPANILE_JWT_SECRET_FILE." unless secret
+      return secret if secret.bytesize >= SECRET_BYTES
+
+      raise ConfigurationError, "jwt_secret must have #{SECRET_BYTES} bytes at least."
+    end
+
+    def app = @app || present("CAMPANILE_APP") || "default"
+
+    # Secrets stay out of logs and consoles.
+    def inspect = "#<#{self.class} url=#{url.inspect} app=#{app.inspect}>"
+
+    private
+
+    def present(name) = @environment[name].then { |value| value unless value.to_s.empty? }
+
+    # The variable, or the text of the file that the setting or the variable with _FILE names. A file that isn't there is no setting: in
+    # development the server makes it at its first start.
+    def setting(name, file)
+      return present(name) if present(name)
+
+      path = file || present("#{name}_FILE")
+      path && File.exist?(path) ? File.read(path).strip.then { |text| text unless text.empty? } : nil
+    end
+  end
+end

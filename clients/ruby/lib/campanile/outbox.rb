@@ -1,0 +1,111 @@
+require "active_record"
+require "campanile"
+require "campanile/drain_job"
+
+module Campanile
+  # Calls that are written down in the app's own database, in its own transaction, and made afterwards: what is rolled back is never sent, and
+  # what is committed is sent once.
+  #
+  #   Order.transaction do
+  #     order.ship!
+  #     Campanile::Outbox.notify(order.user, title: "Your order is on its way")
+  #   end
+  #
+  # `rails generate campanile:outbox` makes the table. Each row has a key of its own, and the bytes of its call, which stay what they were
+  # when it is sent again.
+  module Outbox
+    # A row that waits, or that the server refused: then `problem` says why, and it stays until somebody looks.
+    class Row < ActiveRecord::Base
+      self.table_name = "campanile_outbox"
+
+      scope :waiting, -> { where(problem: nil).order(:id) }
+      scope :refused, -> { where.not(problem: nil).order(:id) }
+
+      # A job for each commit finds what is there; one that finds nothing ends at once.
+      after_create_commit { DrainJob.perform_later }
+    end
+
+    class << self
+      # As Campanile.notify, later. Answers the Row.
+      def notify(user, **fields) = write("POST", "/notifications", { user_id: Identity.user(user), **fields })
+
+      # As Campanile.notify_all, later: a Row for each 1,000 users.
+      def notify_all(users, **fields)
+        users.map { |user| Identity.user(user) }.uniq.sort.each_slice(Client::USERS_IN_A_CALL).map do |part|
+          write("POST", "/notifications", { user_ids: part, **fields })
+        end
+      end
+
+      # As Campanile.edit and Campanile.withdraw, later.
+      def edit(notification, user: nil, **fields) = write("PATCH", Client.path_of(notification, user), fields)
+
+      def withdraw(notification = nil, user: nil, external_id: nil)
+        raise ArgumentError, "withdraw takes a notification or an external_id" unless notification.nil? ^ external_id.nil?
+
+        write("DELETE", external_id ? Client.path_of_name(external_id) : Client.path_of(notification, user))
+      end
+
+      # Sends what waits, oldest first, until nothing does, another drain is at it, or the server can't be reached. Answers how many rows were
+      # sent. A row that the server refuses for good gets its problem, and the next one follows.
+      #
+      # Raises what another attempt may mend (Passing), and Unauthorized or Forbidden, which concern the key and no row.
+      def drain(client: Campanile.client) = Drain.new(client).run
+
+      private
+
+      def write(verb, path, fields = nil)
+        Row.create!(key: "outbox:#{SecureRandom.uuid}", verb: verb, path: path, body: fields && JSON.generate(fields))
+      end
+    end
+
+    # One drain. The oldest row that waits is claimed for a time before it is sent: of several drains one sends, and the others end. One that
+    # was killed is followed by another when its claim is over.
+    class Drain
+      # Seconds. Longer than a call may take, with all of its time limits.
+      CLAIM_SECONDS = 60
+
+      def initialize(client)
+        @client, @name = client, SecureRandom.uuid
+      end
+
+      def run
+        sent = 0
+        while (row = Row.waiting.first)
+          break unless claim(row)
+
+          sent += 1 if send_row(row)
+        end
+        sent
+      end
+
+      private
+
+      # By the database alone, so that two drains can't both have it. The clock is the app's.
+      def claim(row)
+        now = Time.now.utc
+        Row.where(id: row.id, problem: nil).where("claimed_until IS NULL OR claimed_until < ?", now)
+           .update_all(claimed_until: now + CLAIM_SECONDS, claimed_by: @name) == 1
+      end
+
+      def send_row(row)
+        more = true
+        more = make(row) while more
+        row.delete
+      rescue Unauthorized, Forbidden, Passing
+        Row.where(id: row.id, claimed_by: @name).update_all(claimed_until: nil, claimed_by: nil)
+        raise
+      rescue Problem => problem
+        Row.where(id: row.id).update_all(problem: problem.message, claimed_until: nil)
+        nil
+      end
+
+      # Whether the same call has more to do: a withdrawal of a name takes 100 at a time.
+      def make(row)
+        answer = @client.deliver(row.verb, row.path, row.body, idempotency_key: row.verb == "POST" ? row.key : nil, attempts: 1)
+        row.verb == "DELETE" && answer.json&.fetch("more", false)
+      rescue NotFound
+        raise unless row.verb == "DELETE" # it is withdrawn
+      end
+    end
+  end
+end

@@ -1,0 +1,3 @@
+module Campanile
+  VERSION = "0.1.0"
+end

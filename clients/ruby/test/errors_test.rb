@@ -1,0 +1,40 @@
+require "test_helper"
+require "yaml"
+
+class ErrorsTest < CampanileTest
+  def test_each_code_of_the_document_has_a_class_and_no_class_is_for_another
+    codes = File.read(File.join(World::REPOSITORY, "openapi.yaml")).scan(/x-problem-codes: \[([^\]]+)\]/).flat_map { |(list)| list.split(/,\s*/) }
+    assert_equal codes.uniq.sort, Campanile::Problem::CODES.keys.sort
+    assert_equal Campanile::IdempotencyKeyRequired, Campanile::Problem::CODES["idempotency_key_required"]
+  end
+
+  def test_what_is_invalid_names_all_fields
+    refused = assert_raises(Campanile::Invalid) { campanile.notify(user, title: "", colour: "red") }
+    assert_equal [["title", "empty"], ["colour", "unknown"]], refused.errors.map { |error| error.values_at("field", "code") }
+    assert_equal [422, "invalid"], [refused.status, refused.code]
+    assert_match(/title/, refused.message)
+    assert refused.request_id
+  end
+
+  def test_a_taken_external_id_names_its_notification
+    made = campanile.notify(user, title: "Hello", external_id: "taken")
+    refused = assert_raises(Campanile::ExternalIdTaken) { campanile.notify(user, title: "Hello", external_id: "taken") }
+    assert_equal made.id, refused.notification_id
+  end
+
+  def test_credentials_that_are_wrong_or_of_the_other_kind
+    assert_raises(Campanile::Unauthorized) { client(key: "cmp_wrong").notify(user, title: "Hello") }
+    assert_raises(Campanile::Forbidden) { client(key: campanile.user_token(user)).notify(user, title: "Hello") }
+    assert_raises(Campanile::Unauthorized) { client(jwt_secret: "another secret that is long enough").inbox(user).badge }
+    assert_empty slept, "repeating doesn't help"
+  end
+
+  def test_an_answer_of_another_program_is_a_problem_without_a_code
+    problem = Campanile::Problem.of(status: 502, body: "<h1>Bad Gateway</h1>", content_type: "text/html")
+    assert_instance_of Campanile::Problem, problem
+    assert_equal [nil, [], 502], [problem.code, problem.errors, problem.status]
+    assert_includes problem.message, "Bad Gateway"
+    assert_instance_of Campanile::Problem, Campanile::Problem.of(status: 418, body: '{"code":"from_tomorrow"}', content_type: "application/problem+json")
+    assert_instance_of Campanile::Problem, Campanile::Problem.of(status: 500, body: "{", content_type: "application/problem+json")
+  end
+end

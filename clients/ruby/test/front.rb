@@ -1,0 +1,74 @@
+# Stands before the real server and does, with one connection's requests after another, what it is told to: `:pass`, `:refuse` with a
+# status, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer. What comes after
+# the list passes.
+class Front
+  attr_reader :requests, :connections
+
+  def initialize(*orders, retry_after: nil)
+    @orders, @retry_after = orders, retry_after
+    @requests, @connections = [], 0
+    @server = TCPServer.new("127.0.0.1", 0)
+    @thread = Thread.new { loop { serve(@server.accept) } }
+    @thread.report_on_exception = false
+  end
+
+  def url = "http://127.0.0.1:#{@server.addr[1]}"
+
+  def close
+    @thread.kill
+    @server.close
+  end
+
+  def self.open(*orders, **options)
+    front = new(*orders, **options)
+    yield front
+  ensure
+    front&.close
+  end
+
+  private
+
+  def serve(socket)
+    @connections += 1
+    Thread.new do
+      while (request = read(socket))
+        @requests << request
+        order, status = @orders.shift
+        break unless carry_out(order || :pass, status, request, socket)
+      end
+      socket.close
+    end
+  end
+
+  # Whether the connection goes on.
+  def carry_out(order, status, request, socket)
+    case order
+    when :pass then socket.write(answer(request))
+    when :refuse then socket.write(refusal(status))
+    when :garble then socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"no")
+    when :silent then sleep
+    when :lose then answer(request) && (return false)
+    when :drop then return false
+    end
+    true
+  end
+
+  # The head and the body, as they came.
+  def read(socket)
+    head = socket.gets("\r\n\r\n") or return nil
+    head + socket.read(head[/^content-length: (\d+)/i, 1].to_i)
+  end
+
+  def answer(request)
+    TCPSocket.open("127.0.0.1", URI(World.url).port) do |server|
+      server.write(request.sub(/^connection: .*\r\n/i, "").sub("\r\n", "\r\nConnection: close\r\n"))
+      server.read.sub(/^connection: close\r\n/i, "")
+    end
+  end
+
+  def refusal(status)
+    body = JSON.generate(code: { 503 => "unavailable", 500 => "internal_error", 409 => "idempotency_conflict" }[status])
+    "HTTP/1.1 #{status} No\r\nContent-Type: application/problem+json\r\n#{@retry_after && "Retry-After: #{@retry_after}\r\n"}" \
+      "Content-Length: #{body.bytesize}\r\n\r\n#{body}"
+  end
+end

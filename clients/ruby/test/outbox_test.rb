@@ -1,0 +1,119 @@
+require "test_helper"
+require "front"
+require "rails_app"
+require "rails/generators"
+require "generators/campanile/outbox/outbox_generator"
+
+Shop.initialize!
+
+# The table that the generator's migration makes.
+Dir.mktmpdir do |folder|
+  Campanile::Generators::OutboxGenerator.start(["--quiet"], destination_root: folder)
+  load Dir[File.join(folder, "db/migrate/*_create_campanile_outbox.rb")].first
+  CreateCampanileOutbox.suppress_messages { CreateCampanileOutbox.new.change }
+end
+
+class OutboxTest < RailsTest
+  Outbox = Campanile::Outbox
+
+  def teardown
+    super
+    Outbox::Row.delete_all
+  end
+
+  def test_what_is_committed_is_sent_and_what_is_rolled_back_never
+    Outbox::Row.transaction { Outbox.notify(user, title: "Committed") }
+    Outbox::Row.transaction do
+      Outbox.notify(user, title: "Rolled back")
+      raise ActiveRecord::Rollback
+    end
+    run_jobs
+    assert_equal ["Committed"], titles(user)
+    assert_equal 0, Outbox::Row.count
+  end
+
+  def test_rows_are_sent_in_order
+    9.times { |number| Outbox.notify(user, title: number.to_s) }
+    assert_equal 9, Outbox.drain
+    assert_equal ("0".."8").to_a, titles(user)
+  end
+
+  def test_every_kind_of_call_can_wait
+    made = campanile.notify(user, title: "Wrong", external_id: "#{user} 1")
+    others = Array.new(101) { |number| "#{user}-#{number}" }
+    Outbox.edit(made, user: user, title: "Right")
+    Outbox.notify_all(others, title: "Many", external_id: "#{user} many", push: false)
+    assert_equal 2, Outbox.drain
+    assert_equal [["Right"], ["Many"]], [titles(user), titles(others.last)]
+    Outbox.withdraw(made, user: user)
+    Outbox.withdraw(made, user: user)
+    Outbox.withdraw(external_id: "#{user} many")
+    assert_equal 3, Outbox.drain
+    assert_equal [[], [], []], [titles(user), titles(others.first), titles(others.last)]
+    assert_raises(ArgumentError) { Outbox.withdraw }
+  end
+
+  def test_a_drain_that_is_killed_after_it_sent_creates_nothing_twice
+    row = Outbox.notify(user, title: "Once")
+    2.times { campanile.deliver(row.verb, row.path, row.body, idempotency_key: row.key) }
+    Outbox.drain
+    assert_equal ["Once"], titles(user)
+  end
+
+  def test_the_bytes_stay_the_same_over_attempts
+    Front.open([:refuse, 503], :lose) do |front|
+      ::Campanile.client = client(url: front.url)
+      Outbox.notify(user, title: "Grüße <&> \u2028")
+      2.times { assert_raises(Campanile::Error) { Outbox.drain } }
+      assert_equal 1, Outbox.drain
+      assert_equal 1, front.requests.map { |request| request.b[/\r\n\r\n.*/m] }.uniq.size
+      assert_equal 1, front.requests.map { |request| request[/^idempotency-key: "outbox:.*/i] }.uniq.size
+    end
+    assert_equal ["Grüße <&> \u2028"], titles(user)
+  end
+
+  def test_a_refused_row_stays_with_its_problem_and_the_rest_goes_on
+    ["One", "", "Three"].each { |title| Outbox.notify(user, title: title) }
+    assert_equal 2, Outbox.drain
+    assert_equal %w[One Three], titles(user)
+    row = Outbox::Row.first
+    assert_match(/422 invalid title/, row.problem)
+    assert_equal 0, Outbox.drain, "it isn't sent again by itself"
+    # Mended, it goes.
+    row.update!(body: JSON.generate(user_id: user, title: "Two"), problem: nil)
+    assert_equal 1, Outbox.drain
+  end
+
+  def test_while_the_server_is_away_everything_waits_and_the_job_comes_back
+    ::Campanile.client = client(url: "http://127.0.0.1:#{World.free_port}")
+    2.times { |number| Outbox.notify(user, title: number.to_s) }
+    perform_enqueued_jobs
+    assert_equal [2, 0], [Outbox::Row.waiting.count, Outbox::Row.refused.count]
+    ::Campanile.client = campanile
+    run_jobs
+    assert_equal %w[0 1], titles(user)
+  end
+
+  def test_a_wrong_key_is_no_rows_fault
+    Outbox.notify(user, title: "Hello")
+    assert_raises(Campanile::Unauthorized) { Outbox.drain(client: client(key: "cmp_wrong")) }
+    assert_equal 1, Outbox.drain
+  end
+
+  def test_of_two_drains_one_sends_and_a_claim_ends
+    row = Outbox.notify(user, title: "Hello")
+    row.update_columns(claimed_by: "another drain", claimed_until: Time.now.utc + 30)
+    Outbox.notify(user, title: "After it")
+    assert_equal 0, Outbox.drain, "no row overtakes the one that another drain is sending"
+    row.update_columns(claimed_until: Time.now.utc - 1)
+    assert_equal 2, Outbox.drain
+    assert_equal ["Hello", "After it"], titles(user)
+  end
+
+  def test_the_generator_makes_the_migration_once
+    Dir.mktmpdir do |folder|
+      2.times { Campanile::Generators::OutboxGenerator.start(["--quiet"], destination_root: folder) }
+      assert_equal 1, Dir[File.join(folder, "db/migrate/*")].size
+    end
+  end
+end

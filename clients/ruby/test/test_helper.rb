@@ -1,0 +1,100 @@
+require "minitest/autorun"
+require "campanile"
+require "socket"
+require "tmpdir"
+
+# A warning about this repository's own code is a failure.
+module Warning
+  def self.warn(text, **)
+    text.include?(File.expand_path("..", __dir__)) ? raise(text) : super
+  end
+end
+
+# What the tests stand on: a real server, with an empty database, that lives as long as they do. CAMPANILE_PROGRAM names the program.
+module World
+  REPOSITORY = File.expand_path("../../..", __dir__)
+  PROGRAM = ENV.fetch("CAMPANILE_PROGRAM") { File.join(REPOSITORY, ".build/debug/campanile") }
+  SECRET = "a secret of the gem's tests, which is long enough"
+  START_SECONDS = 120
+
+  class << self
+    attr_reader :url, :key
+
+    def start
+      @folder = Dir.mktmpdir("campanile-gem-")
+      @key = run("keys", "create", "gem").strip
+      port = free_port
+      @url = "http://127.0.0.1:#{port}"
+      @environment = { "CAMPANILE_JWT_SECRET" => SECRET }
+      @process = Process.spawn(
+        @environment, "setpriv", "--pdeathsig", "KILL", PROGRAM, "serve", "--port", port.to_s, "--database", database,
+        out: File.join(@folder, "server.log"), err: %i[child out], chdir: @folder)
+      wait
+    end
+
+    # Runs a command of the program, and answers what it prints.
+    def run(*command)
+      text = IO.popen([PROGRAM, *command, "--database", database], chdir: @folder, err: File::NULL, &:read)
+      raise "campanile #{command.join(" ")} failed" unless $?.success?
+
+      text
+    end
+
+    def stop
+      Process.kill("KILL", @process) if @process
+      FileUtils.rm_rf(@folder)
+    end
+
+    def configuration(url: self.url, **settings)
+      Campanile::Configuration.new({}).tap do |made|
+        { url: url, key: key, jwt_secret: SECRET, **settings }.each { |name, value| made.public_send(:"#{name}=", value) }
+      end
+    end
+
+    def free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+
+    private
+
+    def database = File.join(@folder, "campanile.sqlite")
+
+    def wait
+      deadline = now + START_SECONDS
+      until answers?
+        raise "the server doesn't start:\n#{File.read(File.join(@folder, "server.log"))}" if now > deadline
+
+        sleep 0.05
+      end
+    end
+
+    def answers?
+      Net::HTTP.get_response(URI("#{url}/healthz")).is_a?(Net::HTTPOK)
+    rescue SystemCallError
+      false
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
+
+World.start
+Minitest.after_run { World.stop }
+
+class CampanileTest < Minitest::Test
+  # What a call slept between its attempts, instead of sleeping it.
+  attr_reader :slept
+
+  def setup
+    @slept = []
+    # A user of its own for each test.
+    @user = "#{name}-#{SecureRandom.hex(4)}"
+  end
+
+  attr_reader :user
+
+  def client(**settings)
+    configuration = World.configuration(**settings)
+    Campanile::Client.new(configuration, http: Campanile::HTTP.new(configuration, sleep: slept.method(:push)))
+  end
+
+  def campanile = @campanile ||= client
+end

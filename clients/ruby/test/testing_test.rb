@@ -1,0 +1,61 @@
+require "minitest/autorun"
+require "campanile/minitest"
+require "open3"
+
+class TestingTest < Minitest::Test
+  include Campanile::Assertions
+
+  def test_what_was_sent_is_found_by_user_and_fields
+    made = Campanile.notify(7, title: "Your order is ready", deep_link: "/orders/7", idempotency_key: "order-7")
+    sent = assert_notified(7, title: /ready/, deep_link: "/orders/7")
+    assert_equal [made.id, "order-7"], [sent.id, sent.idempotency_key]
+    refute_notified 8
+    refute_notified 7, title: "Another"
+  end
+
+  def test_a_block_sees_only_what_it_sent
+    Campanile.notify("alice", title: "Before")
+    assert_notified("alice", title: "Within") { Campanile.notify_all(%w[alice bob], title: "Within") }
+    refute_notified("alice") { Campanile.notify("bob", title: "Bob's") }
+  end
+
+  def test_a_missing_one_fails_and_tells_what_was_sent
+    Campanile.notify("alice", title: "Hello")
+    failed = assert_raises(Minitest::Assertion) { assert_notified("alice", title: "Bye") }
+    assert_includes failed.message, 'alice: title: "Hello"'
+    assert_raises(Minitest::Assertion) { refute_notified("alice") }
+  end
+
+  def test_a_repeated_key_creates_nothing_twice
+    first, second = Array.new(2) { Campanile.notify("alice", title: "Once", idempotency_key: "once") }
+    assert_equal [first.id, true, 1], [second.id, second.replayed?, Campanile::Testing.sent.size]
+  end
+
+  def test_edits_withdrawals_and_reads_are_seen
+    made = Campanile.notify("alice", title: "Hello", external_id: "one")
+    assert_raises(Campanile::ExternalIdTaken) { Campanile.notify("alice", title: "Hello", external_id: "one") }
+    Campanile.edit(made, title: "Hello again")
+    assert_notified "alice", title: "Hello again"
+    inbox = Campanile.inbox("alice")
+    assert_equal [1, 1], [inbox.badge.count, inbox.list.notifications.size]
+    assert_predicate inbox.mark_read(made.id), :read?
+    assert_equal [0, [made.id, "x"]], [inbox.badge.count, inbox.reconcile([made.id, "x"]).handled]
+    assert_equal [1, 0], [Campanile.withdraw(external_id: "one"), Campanile.withdraw(made)]
+    refute_notified "alice"
+  end
+
+  def test_a_title_is_asked_for
+    assert_raises(Campanile::Invalid) { Campanile.notify("alice", body: "No title") }
+  end
+
+  def test_each_test_begins_with_nothing_sent
+    assert_empty Campanile::Testing.sent
+  end
+
+  def test_rspec_has_the_same_as_matchers
+    skip "RSpec isn't here" unless Gem::Specification.find_all_by_name("rspec-core").any? || system("rspec --version", out: File::NULL, err: File::NULL)
+    said, status = Open3.capture2e("rspec", "-I", File.expand_path("../lib", __dir__), File.expand_path("rspec_example.rb", __dir__))
+    assert_predicate status, :success?, said
+    assert_includes said, "4 examples, 0 failures"
+  end
+end
