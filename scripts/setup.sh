@@ -13,8 +13,8 @@ packages=(
 )
 if [[ ${1:-} == tests ]]; then
     packages+=(
-        chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-jwt puma openjdk-17-jdk-headless nginx caddy openssl
-        postgresql iproute2 prometheus strace systemd docker-compose ruby-activejob ruby-activerecord ruby-sqlite3 ruby-rspec
+        chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-rails ruby-bundler puma openjdk-17-jdk-headless nginx caddy openssl
+        postgresql iproute2 prometheus strace systemd docker-compose ruby-activejob ruby-activerecord ruby-sqlite3 ruby-rspec ruby-devise
     )
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi

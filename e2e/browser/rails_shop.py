@@ -1,13 +1,12 @@
-"""For rails_example.py and rails_inbox.py: examples/web/rails in a real Rails 6.1 with Turbo 7.1 itself, and a real server beside it.
+"""For rails_pages.py and rails_inbox.py: an app that `rails new` and the gem's generator made, with Turbo 7.1 itself, and a real server beside it.
 
-Debian's packages: ruby-railties, ruby-actioncable, puma, ruby-jwt. Debian's Rails is older than the example's, and neither Debian nor PyPI has
-importmap-rails, turbo-rails, Stimulus and the bridge: rails/ says what stands for them. The example's own files run unchanged.
+Debian's Rails is 6.1, and neither Debian nor PyPI has importmap-rails, turbo-rails, Stimulus and the bridge: rails/ has what stands for them, and
+what an app has of its own. What the generator makes runs unchanged.
 """
 import contextlib
 import http.client
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,9 @@ from e2e.harness.documents import documented
 from e2e.harness.hotwire import action_cable_file, turbo_file
 
 HERE = pathlib.Path(__file__).resolve().parent
-EXAMPLE = ROOT / "examples/web/rails"
+GEM = ROOT / "clients/ruby"
+TEMPLATES = GEM / "lib/generators/campanile/install/templates"
+SKIPPED = "bundle git javascript turbolinks spring bootsnap listen sprockets action-mailbox action-text active-storage system-test test".split()
 CABLE = ROOT / "e2e/contract/stock_clients/page.js"   # turbo-rails' element, made again
 SIGNING_KEY = "a signing key that is shared with Rails"
 START_SECONDS = 120
@@ -30,12 +31,24 @@ BROWSER = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/120 Safari/
 BADGE = "document.querySelector('campanile-badge')"
 
 
+def run(folder, *command):
+    done = subprocess.run(command, cwd=folder, env={**environment_of(folder), "RAILS_ENV": "development"}, capture_output=True, text=True)
+    if done.returncode:
+        raise HarnessError(f"{' '.join(command)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def environment_of(folder):
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "BUNDLE_SILENCE_ROOT_WARNING": "1"}
+
+
 def assemble(folder):
-    """A Rails app of the example's files, and what browser/rails adds."""
-    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
-    shutil.copy(HERE / "rails/config.ru", folder)
-    importmap = folder / "config/importmap.rb"
-    importmap.write_text((HERE / "rails/importmap.rb").read_text() + importmap.read_text())
+    """A new Rails app with the gem and what browser/rails has of an app's own, and what the gem's generator makes of it."""
+    run(folder, "rails", "new", ".", "--name", "shop", *(f"--skip-{part}" for part in SKIPPED))
+    (folder / "Gemfile").write_text(f'gem "rails"\ngem "sqlite3"\ngem "puma"\ngem "campanile", path: "{GEM}"\n')
+    run(folder, "bundle", "install", "--local")
+    for part in ("app", "config"):
+        shutil.copytree(HERE / "rails" / part, folder / part, dirs_exist_ok=True)
+    run(folder, "bin/rails", "generate", "campanile:install")
     assets, pages = folder / "public/assets", folder / "public/pages"
     shutil.copytree(folder / "app/javascript", assets)
     shutil.copytree(folder / "vendor/javascript", assets, dirs_exist_ok=True)
@@ -65,24 +78,24 @@ def documented_layout():
 
 
 def cabled_layout(text):
-    """The example's layout with the subscription of its partial in the place of the element."""
-    text, elements = re.subn(r"<campanile-badge src=.*?</campanile-badge>", '<%= render "notifications/badge" %>', text, flags=re.DOTALL)
+    """The layout with the subscription in the place of the element."""
     scripts = "".join(f'<script src="/pages/{name}" defer></script>' for name in ("action_cable.js", "page.js"))
-    tags = "<%= javascript_importmap_tags %>"
-    assert elements == text.count(tags) == 1
-    return text.replace(tags, f"{tags}<%= action_cable_meta_tag %>{scripts}")
+    tags, number = "<%= javascript_importmap_tags %>", 'render "notifications/number"'
+    assert text.count(tags) == text.count(number) == 1
+    return text.replace(tags, f"{tags}<%= action_cable_meta_tag %>{scripts}").replace(number, 'render "notifications/badge"')
 
 
 @contextlib.contextmanager
 def rails(folder, port, campanile, environment):
     """The app, served by Puma."""
     wanted = {
-        "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "RAILS_ENV": "production",
-        "CAMPANILE_URL": campanile, "CAMPANILE_JWT_SECRET": JWT_SECRET, "SIGNED_STREAM_KEY": SIGNING_KEY, **environment}
+        **environment_of(folder), "RAILS_ENV": "production", "RAILS_SERVE_STATIC_FILES": "yes", "RAILS_LOG_TO_STDOUT": "yes",
+        "SECRET_KEY_BASE": "0123456789abcdef" * 8, "CAMPANILE_URL": campanile, "CAMPANILE_JWT_SECRET": JWT_SECRET,
+        "CAMPANILE_CABLE_SIGNED_STREAM_KEY": SIGNING_KEY, **environment}
     log = folder / "puma.log"
     with open(log, "wb") as output:
         process = subprocess.Popen(
-            ["puma", "--threads", "5:5", "--bind", f"tcp://127.0.0.1:{port}", "config.ru"],
+            ["puma", "--config", "-", "--threads", "5:5", "--bind", f"tcp://127.0.0.1:{port}", "config.ru"],
             cwd=folder, env=wanted, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent)
     children.append(process)
     try:
@@ -109,9 +122,9 @@ def wait_for_answer(process, port, log):
 class Shop(Pages):
     """The Rails app, Campanile beside it, and the pages that are open."""
 
-    def __init__(self, address, campanile, browser):
+    def __init__(self, folder, address, campanile, browser):
         super().__init__()
-        self.address, self.campanile, self.browser = address, campanile, browser
+        self.folder, self.address, self.campanile, self.browser = folder, address, campanile, browser
         self.key = campanile.producer_key("shop")
         self.users, self.is_stopped = 0, False
 
@@ -186,7 +199,7 @@ def shop_with(binary, browser, **environment):
         folder = pathlib.Path(name)
         assemble(folder)
         with rails(folder, port, f"http://127.0.0.1:{campanile.port}", environment):
-            shop = Shop(address, campanile, browser)
+            shop = Shop(folder, address, campanile, browser)
             try:
                 yield shop
             finally:

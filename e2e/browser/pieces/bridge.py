@@ -1,4 +1,4 @@
-"""The bridge component `notification-token` of examples/web: what it tells an app, and when."""
+"""The bridge component `notification-token` of the gem: what it tells an app, and when."""
 import json
 
 import pytest
@@ -7,7 +7,7 @@ from e2e import ROOT
 from e2e.browser.pieces.page import REFUSED, fresh_world  # noqa: F401 – the fixture `world`
 
 CONTROLLER = ROOT / (
-    "examples/web/rails/app/javascript/controllers/bridge/notification_token_controller.js")
+    "clients/ruby/lib/generators/campanile/install/templates/javascript/bridge/notification_token_controller.js")
 PATH = "/campanile_token.json"
 # The component's longest wait passes at once.
 WITHOUT_PATIENCE = """const wait = window.setTimeout;

@@ -73,16 +73,16 @@ module Campanile
     end
 
     # A user's inbox, with a token of theirs. `device_token` names the device that the calls are made for: it gets no push for a number that an
-    # answer told it.
-    def inbox(user, device_token: nil)
-      Inbox.new(user_token(user), http: @http, device_token: device_token)
+    # answer told it. `attempts` and `timeout`, in seconds, replace the configuration's: a page doesn't wait as long as a job.
+    def inbox(user, device_token: nil, attempts: nil, timeout: nil)
+      Inbox.new(user_token(user), http: @http, device_token: device_token, attempts: attempts, timeout: timeout)
     end
 
     # A token that an app or a page shows for this user.
     def user_token(user, seconds: configuration.user_token_seconds) = UserToken.make(user, configuration, seconds: seconds)
 
     # Makes a call with the bytes as they are, of POST /notifications or any other. Answers what HTTP#call does.
-    def deliver(method, path, body, idempotency_key: nil, attempts: configuration.attempts)
+    def deliver(method, path, body, idempotency_key: nil, attempts: nil)
       headers = idempotency_key ? { "Idempotency-Key" => %("#{idempotency_key}") } : {}
       @http.call(
         method, path, credential: configuration.key, body: body, headers: headers, attempts: attempts,

@@ -20,6 +20,15 @@ module Campanile
     attr_accessor :user_token_seconds
     # Seconds to connect, and to wait for each part of an answer.
     attr_accessor :open_timeout, :read_timeout
+    # Seconds for each step of a page's call, which isn't repeated: of the inbox's page, and of the number that every page prints.
+    attr_accessor :page_timeout, :layout_timeout
+    # Takes a controller and answers who is signed in there, nil while nobody is. Without it: `current_user`, as Devise has it, else
+    # `Current.user`, as Rails 8's generated authentication has it.
+    attr_accessor :signed_in
+    # Which User-Agents are an app's besides Hotwire Native's: the server's `native_user_agents`, as Regexps or texts.
+    attr_accessor :native_user_agents
+    # What names of streams are signed with, the server's `cable.signed_stream_key`: CAMPANILE_CABLE_SIGNED_STREAM_KEY, else turbo-rails'.
+    attr_writer :signed_stream_key
     # How often a call is made at most, when repeating it may help and does no harm. Between two of them it waits longer each time.
     attr_accessor :attempts
 
@@ -27,6 +36,8 @@ module Campanile
       @environment = environment
       @user_token_seconds = 900
       @open_timeout, @read_timeout, @attempts = 2, 10, 3
+      @page_timeout, @layout_timeout = 2, 0.25
+      @native_user_agents = []
     end
 
     def url
@@ -48,6 +59,15 @@ module Campanile
 
       raise ConfigurationError, "jwt_secret must have #{SECRET_BYTES} bytes at least."
     end
+
+    def signed_stream_key
+      @signed_stream_key || present("CAMPANILE_CABLE_SIGNED_STREAM_KEY") || (::Turbo.signed_stream_verifier_key if defined?(::Turbo)) ||
+        raise(ConfigurationError, "signed_stream_key is missing: set CAMPANILE_CABLE_SIGNED_STREAM_KEY.")
+    end
+
+    # The origins that a page connects to, for a content security policy: calls and streams, and the cable, which an origin with http
+    # doesn't include.
+    def origins = [url, url.sub(/\Ahttp/, "ws")]
 
     def app = @app || present("CAMPANILE_APP") || "default"
 

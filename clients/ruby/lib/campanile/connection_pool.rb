@@ -11,9 +11,11 @@ module Campanile
       @idle, @inherited, @mutex, @process = [], [], Mutex.new, Process.pid
     end
 
-    # Yields a connection and answers what the block does. One whose call didn't end, for whatever reason, is closed.
-    def with
-      connection = take || open
+    # Yields a connection and answers what the block does. One whose call didn't end, for whatever reason, is closed. `timeout` replaces the
+    # configuration's time limits.
+    def with(timeout = nil)
+      connection = take || open(timeout)
+      connection.read_timeout = connection.write_timeout = timeout || @configuration.read_timeout
       ended = false
       yield(connection).tap { ended = true }
     ensure
@@ -43,13 +45,13 @@ module Campanile
       @process = Process.pid
     end
 
-    def open
+    def open(timeout)
       uri = URI.parse(@configuration.url)
+      patience = timeout || @configuration.open_timeout
       # No second attempt of Net::HTTP's own: it knows neither the key of a call nor how often it was made.
       Net::HTTP.start(
         uri.hostname, uri.port, use_ssl: uri.scheme == "https", max_retries: 0, keep_alive_timeout: KEPT_SECONDS,
-        open_timeout: @configuration.open_timeout, ssl_timeout: @configuration.open_timeout,
-        read_timeout: @configuration.read_timeout, write_timeout: @configuration.read_timeout)
+        open_timeout: patience, ssl_timeout: patience)
     end
 
     def keep(connection)

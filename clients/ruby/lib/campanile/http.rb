@@ -22,13 +22,15 @@ module Campanile
       @pool = ConnectionPool.new(configuration)
     end
 
-    # `repeatable` says that a call which took effect, unknown to us, may be made again. `attempts` replaces the configuration's.
-    def call(method, path, credential:, body: nil, headers: {}, repeatable: true, attempts: @configuration.attempts)
+    # `repeatable` says that a call which took effect, unknown to us, may be made again. `attempts` and `timeout`, in seconds for each step,
+    # replace the configuration's.
+    def call(method, path, credential:, body: nil, headers: {}, repeatable: true, attempts: nil, timeout: nil)
+      attempts ||= @configuration.attempts
       made = 0
       Instrumentation.around(method, path) do |event|
         made += 1
         event[:attempts] = made
-        answer = once(method, path, credential, body, headers)
+        answer = once(method, path, credential, body, headers, timeout)
         event[:status] = answer.status
         answer
       rescue Problem, *LOST => error
@@ -45,14 +47,14 @@ module Campanile
 
     private
 
-    def once(method, path, credential, body, headers)
+    def once(method, path, credential, body, headers, timeout)
       request = Net::HTTP.const_get(method.capitalize).new(path, { "User-Agent" => "campanile-ruby/#{VERSION}", **headers })
       request["Authorization"] = "Bearer #{credential}"
       request["Accept"] = "application/json, application/problem+json"
       # Without a type Net::HTTP names one of its own, also where there is no body.
       request["Content-Type"] = "application/json" if request.request_body_permitted?
       request.body = body if body
-      read(@pool.with { |connection| connection.request(request) })
+      read(@pool.with(timeout) { |connection| connection.request(request) })
     end
 
     def read(response)
@@ -61,7 +63,7 @@ module Campanile
       unless status.between?(200, 299)
         raise Problem.of(status: status, body: text, content_type: response.content_type, retry_after: response["Retry-After"]&.to_i)
       end
-      Answer.new(status, response.content_type == "application/json" ? JSON.parse(text) : nil, response.to_hash.transform_values(&:first))
+      Answer.new(status, text.empty? ? nil : JSON.parse(text), response.to_hash.transform_values(&:first))
     rescue JSON::ParserError
       raise Net::HTTPBadResponse, "the answer is no JSON"
     end

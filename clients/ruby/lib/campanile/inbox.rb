@@ -4,8 +4,9 @@ module Campanile
     # By these the server tells an app's look, which clears the number, from a browser's, and from a page that is only prepared.
     LOOK = %w[User-Agent Sec-Purpose X-Sec-Purpose].freeze
 
-    def initialize(token, http:, device_token: nil)
-      @token, @http = token, http
+    # `attempts` and `timeout` are HTTP#call's.
+    def initialize(token, http:, device_token: nil, attempts: nil, timeout: nil)
+      @token, @http, @limits = token, http, { attempts: attempts, timeout: timeout }
       @headers = { "X-Device-Token" => device_token }.compact
     end
 
@@ -42,8 +43,7 @@ module Campanile
       Reconciliation.new(answer["handled"], Badge.of(answer["badge"]))
     end
 
-    # `attempts` replaces the configuration's, for a page that doesn't wait.
-    def badge(attempts: nil) = Badge.of(call("GET", "/badge", attempts: attempts).json)
+    def badge = Badge.of(call("GET", "/badge").json)
 
     # Sets the number to 0 and reads nothing.
     def clear_badge = Badge.of(call("DELETE", "/badge").json)
@@ -71,10 +71,10 @@ module Campanile
 
     def about(id) = "/notifications/#{Identity.segment(id)}"
 
-    def call(method, path, fields = nil, headers: {}, repeatable: true, attempts: nil)
+    def call(method, path, fields = nil, headers: {}, repeatable: true)
       @http.call(
         method, path, credential: @token, body: fields && JSON.generate(fields), headers: { **@headers, **headers },
-        repeatable: repeatable, **{ attempts: attempts }.compact)
+        repeatable: repeatable, **@limits)
     end
   end
 end

@@ -1,10 +1,19 @@
-require "campanile"
 require "rails/railtie"
+require "campanile/native_app"
+require "campanile/tags"
 
 module Campanile
   # What a Rails app has without doing anything.
   class Railtie < Rails::Railtie
     rake_tasks { load File.expand_path("tasks.rake", __dir__) }
+
+    initializer "campanile.tags" do
+      ActiveSupport.on_load(:action_view) { include Tags }
+    end
+
+    initializer "campanile.devise" do
+      ::Devise::FailureApp.prepend(NativeApp::DeviseFailure) if defined?(::Devise)
+    end
 
     # By autoload, because the delivery methods' superclasses are the app's jobs, which aren't there yet.
     initializer "campanile.noticed" do

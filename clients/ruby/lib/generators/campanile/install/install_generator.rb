@@ -1,0 +1,183 @@
+require "rails/generators"
+
+module Campanile
+  module Generators
+    # `rails generate campanile:install`: the inbox's page, the number in the layout, user tokens for pages and apps, and Campanile beside Rails in
+    # development. What is there already stays as it is, so that a second run changes nothing; what it can't place it prints.
+    class InstallGenerator < Rails::Generators::Base
+      source_root File.expand_path("templates", __dir__)
+
+      VIEWS = %w[index _notification _change unavailable _number _badge].freeze
+      ROUTES = <<~RUBY
+        resource :campanile_token, only: :create
+        resources :notifications, only: %i[index update destroy] do
+          post :mark_all_read, on: :collection
+        end
+      RUBY
+      PINS = <<~RUBY
+        pin "campanile/badge", to: "campanile/badge.js"
+        pin "campanile/badge_controller", to: "campanile/badge_controller.js"
+      RUBY
+      SERVER = 'campanile: sh -c "mkdir -p storage; test -s storage/campanile.key || campanile keys create rails --database storage/campanile.sqlite > storage/campanile.key; ' \
+               "exec env CAMPANILE_ALLOWED_ORIGINS=http://localhost:3000,http://10.0.2.2:3000 campanile serve --port 3001 --database storage/campanile.sqlite\"\n"
+      WEB = "web: env RAILS_MAX_THREADS=5 bin/rails server --port 3000\n"
+      RULE = "<style nonce=\"<%= content_security_policy_nonce %>\">.native-app .native-back { display: none !important }</style>\n"
+      NATIVE_BODY = '<body class="<%= "native-app" if campanile_native_app? %>">'
+
+      def settings = place("initializer.rb", "config/initializers/campanile.rb")
+
+      def controllers
+        %w[notifications_controller.rb campanile_tokens_controller.rb].each { |name| place("controllers/#{name}", "app/controllers/#{name}") }
+        return if text("app/controllers/application_controller.rb").to_s.include?("Campanile::NativeApp::Authentication")
+        return unless text("app/controllers/application_controller.rb").to_s.include?("include Authentication\n")
+
+        # After Rails 8's own, so that it goes before it.
+        inject_into_file "app/controllers/application_controller.rb", "  include Campanile::NativeApp::Authentication\n", after: "include Authentication\n"
+      end
+
+      def views = VIEWS.each { |name| place("views/#{name}.html.erb", "app/views/notifications/#{name}.html.erb") }
+
+      def routes
+        return if text("config/routes.rb").to_s.include?("resource :campanile_token")
+
+        route(ROUTES)
+      end
+
+      def layout
+        into_layout("yield :head", "    <%= yield :head %>\n", before: %r{^ *</head>})
+        into_layout(".native-back", RULE.indent(4), before: %r{^ *</head>})
+        into_layout("campanile_native_app?", NATIVE_BODY, replacing: "<body>")
+        into_layout("notifications/number", "\n    <%= render \"notifications/number\" %>", after: /<body[^\n]*>/)
+      end
+
+      def javascript
+        if text("config/importmap.rb") then import_map
+        elsif text("app/javascript/application.js") then bundle
+        else without_modules
+        end
+      end
+
+      def content_security_policy
+        policy = text("config/initializers/content_security_policy.rb").to_s
+        return if policy.include?("Campanile.configuration.origins") || !policy.match?(/^ *[^#\s].*content_security_policy do/)
+
+        if policy.match?(/^ *policy\.connect_src .+/)
+          gsub_file "config/initializers/content_security_policy.rb", /^( *policy\.connect_src .+?)( *#.*)?$/, '\1, *Campanile.configuration.origins\2'
+        else
+          inject_into_file "config/initializers/content_security_policy.rb", "  policy.connect_src :self, *Campanile.configuration.origins\n",
+                           after: /^ *[^#\s].*content_security_policy do.*\n/
+        end
+      end
+
+      def development
+        created = text("Procfile.dev").nil?
+        create_file("Procfile.dev", WEB) if created
+        append_to_file("Procfile.dev", SERVER) unless text("Procfile.dev").match?(/^campanile:/)
+        ignored = text(".gitignore").to_s
+        append_to_file(".gitignore", "\n/storage/campanile.*\n") unless ignored.empty? || ignored.match?(%r{^/storage/(\*|campanile)})
+      end
+
+      def kamal
+        deploy = text("config/deploy.yml")
+        return if deploy.nil? || deploy.include?("campanile")
+
+        by_hand("config/deploy.yml: among the accessories, with an image that you built of Campanile's Dockerfile:", <<~YAML)
+          campanile:
+            image: registry.example.com/campanile
+            host: 192.0.2.1
+            port: "127.0.0.1:3001:3001"
+            env:
+              secret:
+                - CAMPANILE_JWT_SECRET
+            directories:
+              - data:/data
+        YAML
+      end
+
+      def sign_out
+        return if Dir[File.join(destination_root, "app/views/**/*.erb")].any? { |path| File.read(path).include?("campanile_sign_out_data") }
+
+        by_hand("The form that signs out, so that an app around the page deletes its device token first:",
+                '<%= button_to "Sign out", session_path, method: :delete, form: { data: campanile_sign_out_data } %>')
+      end
+
+      private
+
+      LAYOUT = "app/views/layouts/application.html.erb"
+
+      def text(path)
+        full = File.join(destination_root, path)
+        File.read(full) if File.exist?(full)
+      end
+
+      # A file of the app's own is the app's.
+      def place(template, path)
+        return copy_file(template, path) unless text(path)
+
+        say_status(:exist, path, :blue)
+        return if path.end_with?(".js", ".erb") || text(path).include?("Campanile")
+
+        by_hand("#{path} is another one; what it needs:", File.read(find_in_source_paths(template)))
+      end
+
+      def into_layout(mark, line, before: nil, after: nil, replacing: nil)
+        layout = text(LAYOUT).to_s
+        return if layout.include?(mark)
+
+        if replacing
+          return gsub_file(LAYOUT, replacing, line) if layout.include?(replacing)
+        elsif layout.match?(before || after)
+          return before ? inject_into_file(LAYOUT, line, before: before) : inject_into_file(LAYOUT, line, after: after)
+        end
+        by_hand("The layout:", line.strip)
+      end
+
+      def import_map
+        modules_in "vendor/javascript/campanile"
+        bridge
+        append_to_file("config/importmap.rb", PINS) unless text("config/importmap.rb").include?("campanile/badge")
+        import_line('import "campanile/badge"')
+        return if text("config/importmap.rb").include?("hotwire-native-bridge")
+
+        by_hand("For an app around the page:", "bin/importmap pin @hotwired/hotwire-native-bridge")
+      end
+
+      # A bundler: the modules are files of the app's own.
+      def bundle
+        modules_in "app/javascript/campanile"
+        bridge
+        path = "app/javascript/controllers/bridge/badge_controller.js"
+        gsub_file(path, '"campanile/badge_controller"', '"../../campanile/badge_controller"') if text(path).include?('"campanile/badge_controller"')
+        import_line('import "./campanile/badge"')
+        return if text("package.json").to_s.include?("hotwire-native-bridge")
+
+        by_hand("For an app around the page:", "yarn add @hotwired/hotwire-native-bridge")
+      end
+
+      # Neither import map nor bundler: the element as a module by itself. The bridge of a native app needs one of them.
+      def without_modules
+        modules_in "public/campanile"
+        into_layout("/campanile/badge.js", "    <%= javascript_include_tag \"/campanile/badge.js\", type: \"module\", nonce: true %>\n", before: %r{^ *</head>})
+      end
+
+      def modules_in(folder)
+        %w[badge.js badge_controller.js].each { |name| place("javascript/campanile/#{name}", "#{folder}/#{name}") }
+      end
+
+      def bridge
+        %w[badge_controller.js notification_token_controller.js].each do |name|
+          place("javascript/bridge/#{name}", "app/javascript/controllers/bridge/#{name}")
+        end
+      end
+
+      def import_line(line)
+        path = "app/javascript/application.js"
+        return by_hand("Where the app's JavaScript begins:", line) unless text(path)
+
+        append_to_file(path, "#{line}\n") unless text(path).include?(line)
+      end
+
+      def by_hand(where, what) = say("\n#{where}\n\n#{what.indent(2)}\n", :yellow)
+    end
+  end
+end

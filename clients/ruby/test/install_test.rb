@@ -1,0 +1,150 @@
+require "test_helper"
+require "open3"
+require "rails/generators"
+require "generators/campanile/install/install_generator"
+
+# The generator in apps that `rails new` makes, and the pages of one of them.
+class InstallTest < CampanileTest
+  GEMFILE = <<~RUBY
+    gem "rails"
+    gem "sqlite3"
+    gem "puma"
+    gem "campanile", path: "#{File.expand_path("..", __dir__)}"
+  RUBY
+  SKIPPED = %w[bundle git javascript turbolinks spring bootsnap listen action-mailbox action-text active-storage system-test].map { |part| "--skip-#{part}" }
+  LAYOUT = "app/views/layouts/application.html.erb"
+
+  # A new app, made once and copied for each test.
+  def self.skeleton
+    @skeleton ||= Dir.mktmpdir("campanile-rails-").tap do |folder|
+      Minitest.after_run { FileUtils.rm_rf(folder) }
+      run_in(folder, "rails", "new", ".", "--name", "shop", *SKIPPED)
+      File.write(File.join(folder, "Gemfile"), GEMFILE)
+      run_in(folder, "bundle", "install", "--local")
+    end
+  end
+
+  def self.run_in(folder, *command, **environment)
+    said, status = Open3.capture2e({ "BUNDLE_SILENCE_ROOT_WARNING" => "1", "RUBYOPT" => "", **environment.transform_keys(&:to_s) }, *command, chdir: folder)
+    status.success? ? said : raise("#{command.join(" ")}:\n#{said}")
+  end
+
+  def setup
+    super
+    @app = Dir.mktmpdir("campanile-rails-")
+    FileUtils.cp_r("#{self.class.skeleton}/.", @app)
+  end
+
+  def teardown = FileUtils.rm_rf(@app)
+
+  def test_a_second_run_changes_nothing_and_neither_touches_what_is_the_apps
+    write "app/controllers/notifications_controller.rb", "class NotificationsController < ApplicationController\nend\n"
+    said = install
+    assert_includes said, "notifications_controller.rb is another one"
+    assert_equal "class NotificationsController < ApplicationController\nend\n", read("app/controllers/notifications_controller.rb")
+    before = contents
+    install
+    assert_equal before, contents
+  end
+
+  def test_an_import_map_gets_pins_copies_and_the_bridge
+    write "config/importmap.rb", "pin \"application\"\n"
+    write "app/javascript/application.js", "import \"controllers\"\n"
+    said = install
+    assert_includes said, "bin/importmap pin @hotwired/hotwire-native-bridge"
+    assert_equal "pin \"application\"\n#{Campanile::Generators::InstallGenerator::PINS}", read("config/importmap.rb")
+    assert_equal "import \"controllers\"\nimport \"campanile/badge\"\n", read("app/javascript/application.js")
+    assert_includes read("app/javascript/controllers/bridge/badge_controller.js"), 'from "campanile/badge_controller"'
+    %w[badge.js badge_controller.js].each { |name| assert_equal piece(name), read("vendor/javascript/campanile/#{name}") }
+    refute_includes read(LAYOUT), "/campanile/badge.js"
+  end
+
+  def test_a_bundler_gets_files_that_it_finds
+    write "app/javascript/application.js", "import \"./controllers\"\n"
+    write "package.json", "{}"
+    assert_includes install, "yarn add @hotwired/hotwire-native-bridge"
+    assert_includes read("app/javascript/application.js"), 'import "./campanile/badge"'
+    assert_includes read("app/javascript/controllers/bridge/badge_controller.js"), 'from "../../campanile/badge_controller"'
+    assert_equal piece("badge.js"), read("app/javascript/campanile/badge.js")
+    before = contents
+    install
+    assert_equal before, contents
+  end
+
+  def test_without_either_the_element_is_a_module_by_itself
+    install
+    assert_equal piece("badge.js"), read("public/campanile/badge.js")
+    assert_includes read(LAYOUT), 'javascript_include_tag "/campanile/badge.js", type: "module"'
+  end
+
+  {
+    "inactive" => ["# Rails.application.config.content_security_policy do |policy|\n# end\n", nil],
+    "without connect_src" => [
+      "Rails.application.config.content_security_policy do |policy|\n  policy.default_src :self\nend\n",
+      "Rails.application.config.content_security_policy do |policy|\n  policy.connect_src :self, *Campanile.configuration.origins\n  policy.default_src :self\nend\n"
+    ],
+    "with connect_src" => [
+      "Rails.application.configure do\n  config.content_security_policy do |policy|\n    policy.connect_src :self, :https # calls\n  end\nend\n",
+      "Rails.application.configure do\n  config.content_security_policy do |policy|\n    policy.connect_src :self, :https, *Campanile.configuration.origins # calls\n  end\nend\n"
+    ]
+  }.each do |name, (policy, expected)|
+    define_method(:"test_a_content_security_policy_#{name}") do
+      write "config/initializers/content_security_policy.rb", policy
+      2.times { install }
+      assert_equal expected || policy, read("config/initializers/content_security_policy.rb")
+    end
+  end
+
+  def test_what_can_not_be_placed_is_printed
+    File.delete(File.join(@app, LAYOUT))
+    write "config/deploy.yml", "service: shop\n"
+    said = install
+    assert_includes said, '<%= render "notifications/number" %>'
+    assert_includes said, "image: registry.example.com/campanile"
+    assert_includes said, "campanile_sign_out_data"
+    assert_equal "service: shop\n", read("config/deploy.yml")
+  end
+
+  def test_rails_8s_authentication_answers_401_to_an_app
+    write "app/controllers/application_controller.rb", "class ApplicationController < ActionController::Base\n  include Authentication\nend\n"
+    2.times { install }
+    assert_equal "class ApplicationController < ActionController::Base\n  include Authentication\n  include Campanile::NativeApp::Authentication\nend\n",
+                 read("app/controllers/application_controller.rb")
+  end
+
+  def test_the_procfile_gets_the_server_once_and_git_ignores_its_secrets
+    write "Procfile.dev", "web: bin/rails server\n"
+    write ".gitignore", "/log/*\n"
+    2.times { install }
+    assert_equal "web: bin/rails server\n#{Campanile::Generators::InstallGenerator::SERVER}", read("Procfile.dev")
+    assert_equal "/log/*\n\n/storage/campanile.*\n", read(".gitignore")
+  end
+
+  def test_the_pages_of_an_app_that_was_installed
+    self.class.run_in(@app, "bin/rails", "generate", "campanile:install")
+    FileUtils.cp(File.join(__dir__, "install_pages.rb"), @app)
+    environment = { CAMPANILE_URL: World.url, CAMPANILE_KEY: World.key, CAMPANILE_JWT_SECRET: World::SECRET, TEST_USER: user }
+    said = self.class.run_in(@app, "bin/rails", "runner", "install_pages.rb", **environment)
+    assert_includes said, "the pages are right"
+  end
+
+  private
+
+  # Answers what it prints.
+  def install = capture_io { Campanile::Generators::InstallGenerator.start([], destination_root: @app) }.join
+
+  def write(path, text)
+    full = File.join(@app, path)
+    FileUtils.mkdir_p(File.dirname(full))
+    File.write(full, text)
+  end
+
+  def read(path) = File.read(File.join(@app, path))
+
+  def contents
+    Dir[File.join(@app, "**/*"), File.join(@app, ".gitignore")].reject { |path| File.directory?(path) || path.match?(%r{/(log|tmp)/}) }.to_h { |path| [path, File.binread(path)] }
+  end
+
+  # As the server has it.
+  def piece(name) = File.read(File.join(World::REPOSITORY, "Sources/CampanileServer/web", { "badge.js" => "campanile-badge.js" }.fetch(name, name)))
+end

@@ -1,0 +1,6 @@
+pin "application"
+pin "@hotwired/turbo-rails", to: "turbo.js"
+pin "controllers"
+pin "controllers/bridge/badge_controller"
+pin "controllers/bridge/notification_token_controller"
+pin "@hotwired/hotwire-native-bridge", to: "@hotwired--hotwire-native-bridge.js"

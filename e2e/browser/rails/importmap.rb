@@ -1,5 +1,0 @@
-pin "application"
-pin "@hotwired/turbo-rails", to: "turbo.js"
-pin "controllers"
-pin "controllers/bridge/badge_controller"
-pin "controllers/bridge/notification_token_controller"
