@@ -53,6 +53,13 @@ enum Handled: Sendable {
     case one(UUIDv7)
     /// This one and everything older.
     case through(UUIDv7)
+
+    func covers(_ notification: UUIDv7) -> Bool {
+        switch self {
+        case .one(let id): notification == id
+        case .through(let id): notification <= id
+        }
+    }
 }
 
 /// A delivery that a transaction adds.

@@ -43,10 +43,27 @@ struct DeviceSchedule: Sendable, Equatable {
         dismissals = changed.isEmpty ? nil : changed
     }
 
+    /// Forgets what the device doesn't show any more. What is on its way comes afterwards, so it is still to leave.
+    private mutating func forgetDismissals(_ change: (inout Dismissals) -> Void) {
+        let comes = sending.flatMap { dismissals?.covers($0) == true ? $0 : nil }
+        changeDismissals { dismissals in
+            change(&dismissals)
+            if let comes { dismissals.owe(comes) }
+        }
+    }
+
+    /// Its app took one away by itself.
+    /// - Returns: whether a push was to do that.
+    mutating func tookAway(_ id: UUIDv7) -> Bool {
+        guard sending != id, dismissals?.name(any: [id]) == true else { return false }
+        changeDismissals { $0.forget([id]) }
+        return true
+    }
+
     /// Its app took these away, and shows nothing else up to `through` that was handled by then.
     mutating func reconciled(_ handled: [UUIDv7], through: UUIDv7?) {
         let platform = platform
-        changeDismissals { dismissals in
+        forgetDismissals { dismissals in
             dismissals.forget(handled)
             if let through { dismissals.showsNothing(through: through, isNamedByAlerts: platform == .ios) }
         }
@@ -55,7 +72,7 @@ struct DeviceSchedule: Sendable, Equatable {
     /// The device shows 0 from now on. If it is known to have shown another number, iOS empties its notification centre.
     mutating func becomesZero(at now: Timestamp) {
         guard platform == .ios, let toldCount, toldCount != 0 else { return }
-        dismissals = nil
+        forgetDismissals { $0 = Dismissals() }
         emptiedAt = now
     }
 

@@ -42,6 +42,9 @@ struct Dismissals: Sendable, Equatable {
         ids.contains { owed.ids.contains($0) || sent.ids.contains($0) }
     }
 
+    /// Returns whether one is to leave.
+    func covers(_ id: UUIDv7) -> Bool { through.map { $0 >= id } == true || name(any: [id]) }
+
     /// Names one by its id that is to leave with a newer one.
     mutating func nameCovered(_ id: UUIDv7) {
         if let through = owed.through, through >= id {

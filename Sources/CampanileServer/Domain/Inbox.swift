@@ -109,6 +109,10 @@ struct Inbox: Sendable {
     mutating func dismiss(_ handled: Handled, shown: [ShownAlert], except acting: Int?) -> [Int] {
         var places: [Int] = []
         if case .one(let id) = handled { _ = takenAway(id, by: acting) }
+        // What is on its way to it its app can't have taken away.
+        if let acting, let sending = devices[acting].schedule.sending, handled.covers(sending) {
+            changeDevice(acting) { $0.changeDismissals { $0.owe(sending) } }
+        }
         for alert in shown {
             guard let place = devices.firstIndex(where: { $0.schedule.id == alert.device }), place != acting,
                 devices[place].schedule.mayShow(alert)
@@ -130,9 +134,8 @@ struct Inbox: Sendable {
     /// - Parameter place: nil where no device acted.
     /// - Returns: whether a push was to do that.
     mutating func takenAway(_ id: UUIDv7, by place: Int?) -> Bool {
-        guard let place, devices[place].schedule.dismissals?.name(any: [id]) == true else { return false }
-        changeDevice(place) { $0.changeDismissals { $0.forget([id]) } }
-        return true
+        guard let place else { return false }
+        return changeDevice(place) { $0.tookAway(id) }
     }
 
     /// The last notification that a device is to take away with one and everything older; nil: none has to.

@@ -140,4 +140,52 @@ extension DismissalTests {
         _ = try await fixture.inboxes.acknowledge(.glance, fixture.alice, device: Fixture.token("a"))
         #expect(try await Self.sent(fixture, ids) == [])
     }
+
+    /// The acts of a device while the alert of a notification is on its way to it.
+    enum Act: CaseIterable {
+        case reads, deletes, marksAll, readsAfterAnother, reconcilesAfterMarkingAll, isToldZero
+    }
+
+    @Test(
+        "what a device handles by itself, or has named, while its alert is on its way leaves it after the answer",
+        arguments: Act.allCases)
+    func actsInFlight(_ act: Act) async throws {
+        let fixture = try Self.fixture()
+        try await fixture.register("a")
+        var ids = try await fixture.tell(1, to: "b")
+        if act == .isToldZero { ids += try await fixture.tell(1, to: "a") }
+        ids.append(try await fixture.create())
+        let (last, token) = (ids[ids.count - 1], Fixture.token("a"))
+        fixture.provider.answer { [fixture] message in
+            guard case .alert = message.kind, message.device.token == token else { return .accepted }
+            fixture.clock.advance(milliseconds: 1)
+            await #expect(throws: Never.self) { try await Self.carryOut(act, last, fixture) }
+            return .accepted
+        }
+        let sent = try await Self.sent(fixture, ids).filter { $0.contains(" a ") }
+        #expect(sent.first?.hasPrefix("alert a") == true)
+        fixture.provider.answer { _ in .accepted }
+        let later = try await sent.dropFirst() + Self.sent(fixture, ids).filter { $0.contains(" a ") }
+        #expect(
+            later.contains { $0.hasSuffix("takes \(ids.count - 1)") || $0.hasSuffix("takes up to \(ids.count - 1)") }, "\(later)")
+        #expect(try await Self.sent(fixture, ids) == [])
+    }
+
+    private static func carryOut(_ act: Act, _ id: UUIDv7, _ fixture: Fixture) async throws {
+        let token = Fixture.token("a")
+        switch act {
+        case .reads: try await read(id, on: "a", fixture)
+        case .deletes: try await fixture.inboxes.delete(id, fixture.alice, device: token)
+        case .marksAll: _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: token)
+        case .readsAfterAnother:
+            try await read(id, on: "b", fixture)
+            try await read(id, on: "a", fixture)
+        case .reconcilesAfterMarkingAll:
+            _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+            _ = try await fixture.inboxes.acknowledge(.reconcile(handled: [], through: id), fixture.alice, device: token)
+        case .isToldZero:
+            try await read(id, on: "b", fixture)
+            _ = try await fixture.open(device: "a")
+        }
+    }
 }

@@ -71,6 +71,10 @@ private struct BadgeWalk {
     private let devices: [Character] = ["a", "b", "c", "d"]
     /// Those that a user or the producer has done with.
     private var handled: Set<UUIDv7> = []
+    /// The pushes that went where a notification was created, which the phones get at the next `send`.
+    private var onTheirWay: [(message: PushMessage, unread: Set<UUIDv7>)] = []
+    /// False while the providers keep their answers back.
+    private let isAnswered = Watched(false)
     private let producer = Producer(keyID: APIKeyID(1), name: "tests", app: "default")
 
     init(_ policy: BadgePolicy, seed: UInt64, on store: TestedStore) throws {
@@ -78,6 +82,10 @@ private struct BadgeWalk {
         // Every other walk sends where it creates, as a running server does.
         fixture = try Fixture(on: store, policy, claimsAtCreation: seed.isMultiple(of: 2))
         chance = SplitMix(state: seed &* 7_919)
+        fixture.provider.answer { [isAnswered] _ in
+            await isAnswered.until { $0 }
+            return .accepted
+        }
     }
 
     private var modelCount: Int64 { policy == .unread && !isArmed ? 0 : countable(policy) - leftOut }
@@ -121,7 +129,23 @@ private struct BadgeWalk {
         let id = try await fixture.create(push: Bool.random(using: &chance))
         entries.append(Entry(id: id, isRead: false))
         isArmed = true
-        arrive()
+        try await leave()
+    }
+
+    /// Waits until what was sent where it was created is on its way.
+    private mutating func leave() async throws {
+        let inFlight = try schedules().count { $0.isInFlight }
+        await fixture.provider.untilSent(inFlight)
+        let unread = unread
+        onTheirWay += fixture.provider.messages.dropFirst(onTheirWay.count).map { ($0, unread) }
+    }
+
+    private var unread: Set<UUIDv7> { Set(entries.filter { !$0.isRead }.map(\.id)) }
+
+    private func schedules() throws -> [DeviceSchedule] {
+        try fixture.store.readBlocking { [fixture] connection in
+            try connection.deviceTokens.devices(inbox: try fixture.alice.inbox(in: connection) ?? 0).map(\.schedule)
+        }
     }
 
     /// Imports entries that are older than the newest or not, and shows that nobody's number changes.
@@ -290,17 +314,18 @@ private struct BadgeWalk {
     }
 
     private mutating func send() async throws {
+        for (message, unread) in onTheirWay { arrive(message, unread: unread.intersection(self.unread)) }
+        isAnswered.change { $0 = true }
         try await fixture.deliveryWorker.sendDue()
-        arrive()
+        isAnswered.change { $0 = false }
+        for message in fixture.provider.forget().dropFirst(onTheirWay.count) { arrive(message, unread: unread) }
+        onTheirWay = []
     }
 
-    /// Lets the phones get what was sent since the last look.
-    private mutating func arrive() {
-        let unread = Set(entries.filter { !$0.isRead }.map(\.id))
-        for message in fixture.provider.forget() {
-            let mistakes = phones[message.device.token]?.receive(message, unread: unread)
-            #expect(mistakes == [])
-        }
+    /// - Parameter unread: what is unread, and was when the push was made.
+    private mutating func arrive(_ message: PushMessage, unread: Set<UUIDv7>) {
+        let mistakes = phones[message.device.token]?.receive(message, unread: unread)
+        #expect(mistakes == [])
     }
 
     // MARK: Checks
@@ -336,10 +361,7 @@ private struct BadgeWalk {
         }
         #expect(try BadgeAudit(fixture.store).isGood)
         let badge = try fixture.badge()
-        let schedules = try fixture.store.readBlocking { [fixture] connection in
-            try connection.deviceTokens.devices(inbox: try fixture.alice.inbox(in: connection) ?? 0).map(\.schedule)
-        }
-        for schedule in schedules where schedule.attempted {
+        for schedule in try schedules() where schedule.attempted {
             let token = try fixture.store.readBlocking { try $0.deviceTokens.device(schedule.id)?.target.token }
             // A device that acted by reading one entry knows the number itself and is not synced until the next event.
             if BadgePushes.told(schedule, now: fixture.clock.now) == badge.count {
