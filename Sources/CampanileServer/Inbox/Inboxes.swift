@@ -125,7 +125,8 @@ struct Inboxes: Sendable {
             notification.readAt = isRead ? transaction.now : nil
             let shown = isRead ? try self.shown(notification, &inbox, acting: device, in: transaction) : []
             if !isRead { try keep(id, &inbox, in: transaction) }
-            change(&inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, .one(id), shown: shown) { state in
+            let handled = isRead ? Handled.one(id) : nil
+            change(&inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, handled, shown: shown) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
             try transaction.notifications.setRead(notification.readAt, id, inbox: inbox.id)

@@ -188,4 +188,21 @@ extension DismissalTests {
             _ = try await fixture.open(device: "a")
         }
     }
+
+    @Test("what a device reads and marks unread again while its alert is on its way stays there")
+    func staysInFlight() async throws {
+        let fixture = try Self.fixture()
+        try await fixture.register("a")
+        let id = try await fixture.create()
+        fixture.provider.answer { [fixture] message in
+            guard case .alert = message.kind else { return .accepted }
+            await #expect(throws: Never.self) {
+                try await Self.read(id, on: "a", fixture)
+                _ = try await fixture.inboxes.setRead(false, id, fixture.alice, device: Fixture.token("a"))
+            }
+            return .accepted
+        }
+        #expect(try await Self.sent(fixture, [id]) == ["alert a 1"])
+        #expect(try await Self.sent(fixture, [id]) == [])
+    }
 }
