@@ -5,7 +5,7 @@ Gem::Specification.new do |spec|
   spec.version = Campanile::VERSION
   spec.summary = "Inbox, badge and pushes of a Campanile server, for Ruby and Rails"
   spec.description = "The calls of a Campanile server, with retries that create nothing twice; for Rails a generator, delivery " \
-                     "methods for noticed, a concern for models, and an outbox in the app's own database."
+                     "methods for noticed, and an outbox in the app's own database."
   spec.authors = ["The Campanile authors"]
   spec.required_ruby_version = ">= 3.1"
   spec.files = Dir.chdir(__dir__) { Dir["lib/**/*", "README.md"].select { |path| File.file?(path) }.sort }

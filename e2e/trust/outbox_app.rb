@@ -6,6 +6,7 @@
 #   finish           sends all of it and ends
 require "active_record"
 require "active_job"
+require "active_support/core_ext/numeric/bytes"
 require "campanile"
 
 # What an app enqueues runs elsewhere: in `drain`.

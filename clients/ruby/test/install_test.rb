@@ -84,8 +84,8 @@ class InstallTest < CampanileTest
       "Rails.application.config.content_security_policy do |policy|\n  policy.connect_src :self, *Campanile.configuration.origins\n  policy.default_src :self\nend\n"
     ],
     "with connect_src" => [
-      "Rails.application.configure do\n  config.content_security_policy do |policy|\n    policy.connect_src :self, :https # calls\n  end\nend\n",
-      "Rails.application.configure do\n  config.content_security_policy do |policy|\n    policy.connect_src :self, :https, *Campanile.configuration.origins # calls\n  end\nend\n"
+      "Rails.application.configure do\n  config.content_security_policy do |policy|\n    policy.connect_src :self, :https\n  end\nend\n",
+      "Rails.application.configure do\n  config.content_security_policy do |policy|\n    policy.connect_src :self, :https, *Campanile.configuration.origins\n  end\nend\n"
     ]
   }.each do |name, (policy, expected)|
     define_method(:"test_a_content_security_policy_#{name}") do
@@ -93,6 +93,44 @@ class InstallTest < CampanileTest
       2.times { install }
       assert_equal expected || policy, read("config/initializers/content_security_policy.rb")
     end
+  end
+
+  {
+    "over two lines" => "policy.connect_src :self,\n    :https",
+    "with a condition" => 'policy.connect_src :self, "ws://localhost:3035" if Rails.env.development?',
+    "with a value in a text" => 'policy.connect_src :self, "ws://#{ViteRuby.config.host}"',
+    "with parentheses and a comment" => "policy.connect_src(:self) # calls",
+  }.each do |name, line|
+    define_method(:"test_a_policy_#{name}_stays_and_is_told") do
+      write "config/initializers/content_security_policy.rb", "Rails.application.config.content_security_policy do |policy|\n  #{line}\nend\n"
+      before = read("config/initializers/content_security_policy.rb")
+      assert_includes install, "*Campanile.configuration.origins"
+      assert_equal before, read("config/initializers/content_security_policy.rb")
+    end
+  end
+
+  def test_files_without_a_last_line_end_stay_whole
+    write "config/importmap.rb", 'pin "application"'
+    write "app/javascript/application.js", 'import "controllers"'
+    write "Procfile.dev", "web: bin/rails server\ncss: bin/rails tailwindcss:watch"
+    install
+    assert_includes read("config/importmap.rb"), "pin \"application\"\npin \"campanile/badge\""
+    assert_includes read("app/javascript/application.js"), "import \"controllers\"\nimport \"campanile/badge\"\n"
+    assert_includes read("Procfile.dev"), "tailwindcss:watch\ncampanile: sh"
+  end
+
+  def test_routes_of_the_apps_own_stay_first
+    write "config/routes.rb", "Rails.application.routes.draw do\n  resources :notifications, controller: \"alerts\"\nend\n"
+    assert_includes install, "post :mark_all_read"
+    refute_includes read("config/routes.rb"), "mark_all_read"
+    assert_includes read("config/routes.rb"), "resource :campanile_token"
+  end
+
+  def test_a_body_with_attributes_on_one_line_gets_the_number_inside
+    write LAYOUT, "<html><head>\n  <%= yield(:head) %>\n</head><body data-a=\"<%= 1 > 0 %>\"><p></p></body></html>\n"
+    install
+    assert_includes read(LAYOUT), "<body data-a=\"<%= 1 > 0 %>\">\n    <%= render \"notifications/number\" %><p></p></body>"
+    assert_equal 1, read(LAYOUT).scan(":head").size
   end
 
   def test_what_can_not_be_placed_is_printed
@@ -106,9 +144,9 @@ class InstallTest < CampanileTest
   end
 
   def test_rails_8s_authentication_answers_401_to_an_app
-    write "app/controllers/application_controller.rb", "class ApplicationController < ActionController::Base\n  include Authentication\nend\n"
+    write "app/controllers/application_controller.rb", "class ApplicationController < ActionController::Base\n  include Authentication # generated\nend\n"
     2.times { install }
-    assert_equal "class ApplicationController < ActionController::Base\n  include Authentication\n  include Campanile::NativeApp::Authentication\nend\n",
+    assert_equal "class ApplicationController < ActionController::Base\n  include Authentication # generated\n  include Campanile::NativeApp::Authentication\nend\n",
                  read("app/controllers/application_controller.rb")
   end
 

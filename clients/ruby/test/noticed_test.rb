@@ -48,6 +48,10 @@ class WrongNotifier < Noticed::Event
   deliver_by(:campanile) { |config| config.format = -> { { title: "" } } }
 end
 
+class NamedNotifier < Noticed::Event
+  deliver_by(:campanile) { |config| config.format = -> { { title: "Hello", external_id: "of the app" } } }
+end
+
 class PassingNotifier < Noticed::Ephemeral
   deliver_by(:campanile) { |config| config.format = -> { { title: "Typing to #{recipient.name}" } } }
   bulk_deliver_by(:campanile) { |config| config.format = -> { { title: "Typing", push: false } } }
@@ -85,6 +89,20 @@ class NoticedTest < RailsTest
       assert_nil job.deliver
     end
     assert_equal 2, entries(@alice).size
+  end
+
+  def test_bulk_reaches_those_who_have_none_and_passes_over_a_deleted_recipient
+    event = SaleNotifier.with(name: "of shoes").deliver([@alice, @bob, gone = User.create!(name: "Gone")])
+    User.where(id: gone.id).delete_all
+    campanile.notify(@alice, title: "Sale of shoes", external_id: "noticed:event:#{event.id}")
+    run_jobs
+    assert_equal [["Sale of shoes"], ["Sale of shoes"]], [titles(@alice), titles(@bob)]
+  end
+
+  def test_another_name_that_is_taken_is_told
+    campanile.notify(@alice, title: "Another", external_id: "of the app")
+    NamedNotifier.with({}).deliver([@alice])
+    assert_raises(::Campanile::ExternalIdTaken) { run_jobs }
   end
 
   def test_while_the_server_is_away_the_job_comes_back

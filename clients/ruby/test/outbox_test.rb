@@ -1,4 +1,5 @@
 require "test_helper"
+require "minitest/mock"
 require "front"
 require "rails_app"
 require "rails/generators"
@@ -15,6 +16,7 @@ end
 
 class OutboxTest < RailsTest
   Outbox = Campanile::Outbox
+  DrainJob = Campanile::DrainJob
 
   def teardown
     super
@@ -108,6 +110,43 @@ class OutboxTest < RailsTest
     row.update_columns(claimed_until: Time.now.utc - 1)
     assert_equal 2, Outbox.drain
     assert_equal ["Hello", "After it"], titles(user)
+  end
+
+  def test_a_drain_that_lost_its_claim_amid_a_call_neither_goes_on_nor_takes_the_row_away
+    many = Array.new(101) { |number| "#{user}-#{number}" }
+    campanile.notify_all(many, title: "Many", external_id: user, push: false)
+    Outbox.withdraw(external_id: user)
+    taken = client
+    taken.define_singleton_method(:deliver) do |*arguments, **more|
+      super(*arguments, **more).tap { Outbox::Row.update_all(claimed_by: "another drain", claimed_until: Time.now.utc + 30) }
+    end
+    assert_equal 0, Outbox.drain(client: taken)
+    assert_equal [1, "another drain"], [Outbox::Row.count, Outbox::Row.first.claimed_by]
+  end
+
+  def test_a_row_at_which_the_server_fails_each_time_lets_the_next_ones_go
+    Front.open(*[[:refuse, 500]] * Outbox::Drain::FAULTS) do |front|
+      failing = client(url: front.url)
+      2.times { |number| Outbox.notify(user, title: number.to_s) }
+      (Outbox::Drain::FAULTS - 1).times { assert_raises(Campanile::InternalError) { Outbox.drain(client: failing) } }
+      assert_equal 1, Outbox.drain(client: failing)
+    end
+    assert_equal [["1"], 1], [titles(user), Outbox::Row.refused.count]
+  end
+
+  def test_a_queue_that_is_down_leaves_the_commit_alone
+    DrainJob.stub(:perform_later, -> { raise "no queue" }) { Outbox.notify(user, title: "Committed") }
+    assert_equal 1, Outbox.drain
+  end
+
+  def test_a_rows_key_is_its_own
+    assert_raises(ArgumentError) { Outbox.notify(user, title: "Hello", idempotency_key: "mine") }
+  end
+
+  def test_times_are_written_as_the_server_reads_them
+    Outbox.notify(user, title: "Soon", expires_at: 1.hour.from_now)
+    assert_equal 1, Outbox.drain
+    assert campanile.notify(user, title: "Soon", expires_at: Time.now + 60).id
   end
 
   def test_the_generator_makes_the_migration_once

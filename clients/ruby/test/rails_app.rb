@@ -8,7 +8,7 @@ require "campanile/rails"
 ENV["DATABASE_URL"] = "sqlite3:#{ENV.fetch("DATABASE", ":memory:")}"
 
 class Shop < Rails::Application
-  config.root = __dir__
+  config.root = Dir.mktmpdir("campanile-shop-").tap { |folder| Minitest.after_run { FileUtils.rm_rf(folder) } }
   config.eager_load = false
   config.logger = Logger.new(nil)
   config.active_job.queue_adapter = :test

@@ -41,9 +41,16 @@ class RetriesTest < CampanileTest
 
   def test_a_server_that_says_nothing_is_left_after_the_time_limit
     Front.open(:silent) do |front|
-      assert client(url: front.url, read_timeout: 0.2).notify(user, title: "Hello").id
+      assert client(url: front.url, read_timeout: 1).notify(user, title: "Hello").id
       assert_equal [2, 2], [front.requests.size, front.connections]
     end
+  end
+
+  def test_what_a_lost_answer_deleted_is_deleted
+    ids = Array.new(2) { campanile.notify(user, title: "Hello").id }
+    Front.open(:lose) { |front| assert_nil client(url: front.url).inbox(user).delete(ids[0]) }
+    Front.open(:lose) { |front| assert_equal 1, client(url: front.url).withdraw(ids[1]) }
+    assert_equal 0, campanile.inbox(user).badge.count
   end
 
   def test_nobody_listens

@@ -41,6 +41,10 @@ class SettingsTest < CampanileTest
     shown = World.configuration.inspect
     refute_includes shown, World::SECRET
     refute_includes shown, World.key
+    inbox = client.inbox(user)
+    token = inbox.instance_variable_get(:@token)
+    refute_includes inbox.inspect, token
+    refute_includes assert_raises(NoMethodError) { inbox.lst }.message, token
   end
 
   def test_a_user_token_has_the_users_id_the_app_and_an_end

@@ -13,6 +13,12 @@ class TestingTest < Minitest::Test
     refute_notified 7, title: "Another"
   end
 
+  def test_fields_match_as_they_were_sent
+    Campanile.notify("alice", title: "Hello", data: { order: 42 }, category: :order)
+    assert_notified "alice", data: { order: 42 }, category: :order
+    assert_raises(Minitest::Assertion) { refute_notified "alice", data: { order: 42 } }
+  end
+
   def test_a_block_sees_only_what_it_sent
     Campanile.notify("alice", title: "Before")
     assert_notified("alice", title: "Within") { Campanile.notify_all(%w[alice bob], title: "Within") }

@@ -6,6 +6,11 @@ module Campanile
 
     attr_reader :configuration, :http
 
+    # A body's text. Times are written as the server reads them (RFC 3339).
+    def self.json(fields)
+      JSON.generate(fields.transform_values { |value| value.respond_to?(:to_time) && value.respond_to?(:usec) ? value.to_time.utc.iso8601(3) : value })
+    end
+
     # The address of a notification among the calls, for a producer; `user` finds it also when its deliveries are no longer kept.
     def self.path_of(notification, user = nil)
       "/notifications/#{Identity.segment(notification)}#{user && "?user_id=#{Identity.escape(Identity.user(user))}"}"
@@ -51,16 +56,16 @@ module Campanile
       Notification.new(call("PATCH", self.class.path_of(notification, user), fields).json)
     end
 
-    # Takes back a notification, or with `external_id` what has that name for all users. Answers how many there were: one that isn't there,
-    # or isn't there any more, is withdrawn.
+    # Takes back a notification, or with `external_id` what has that name for all users. Answers how many there were, as far as the answers
+    # came: one that isn't there, or isn't there any more, is withdrawn.
     def withdraw(notification = nil, user: nil, external_id: nil)
       raise ArgumentError, "withdraw takes a notification or an external_id" unless notification.nil? ^ external_id.nil?
       return withdraw_all(external_id) if external_id
 
       call("DELETE", self.class.path_of(notification, user))
       1
-    rescue NotFound
-      0
+    rescue NotFound => error
+      error.attempts > 1 ? 1 : 0 # a later attempt finds what the first did
     end
 
     # How a notification's pushes fared, a Hash for each device.
@@ -109,8 +114,8 @@ module Campanile
       end
     end
 
-    def post(path, fields, key = nil) = deliver("POST", path, JSON.generate(fields), idempotency_key: key)
+    def post(path, fields, key = nil) = deliver("POST", path, Client.json(fields), idempotency_key: key)
 
-    def call(method, path, fields = nil) = deliver(method, path, fields && JSON.generate(fields))
+    def call(method, path, fields = nil) = deliver(method, path, fields && Client.json(fields))
   end
 end

@@ -6,6 +6,8 @@ module Campanile
 
     # The server's address without a path. CAMPANILE_URL, else http://127.0.0.1:3001.
     attr_writer :url
+    # The server's address for browsers, where it is another: CAMPANILE_PUBLIC_URL.
+    attr_writer :public_url
     # A producer's key, `cmp_…`: CAMPANILE_KEY. In its place `key_file`, CAMPANILE_KEY_FILE, names a file that holds it.
     attr_writer :key, :key_file
     # What signs user tokens, the server's `jwt.secret`: CAMPANILE_JWT_SECRET, or the file of CAMPANILE_JWT_SECRET_FILE.
@@ -40,15 +42,9 @@ module Campanile
       @native_user_agents = []
     end
 
-    def url
-      given = (@url || present("CAMPANILE_URL") || "http://127.0.0.1:3001").delete_suffix("/")
-      uri = URI.parse(given)
-      return given if uri.is_a?(URI::HTTP) && uri.host && uri.path.empty? && !uri.query && !uri.userinfo
+    def url = address("url", @url || present("CAMPANILE_URL") || "http://127.0.0.1:3001")
 
-      raise ConfigurationError, "url must be http://HOST:PORT or https://HOST:PORT, without a path."
-    rescue URI::InvalidURIError
-      raise ConfigurationError, "url must be http://HOST:PORT or https://HOST:PORT, without a path."
-    end
+    def public_url = address("public_url", @public_url || present("CAMPANILE_PUBLIC_URL") || url)
 
     def key = @key || setting("CAMPANILE_KEY", @key_file) || raise(ConfigurationError, "key is missing: set CAMPANILE_KEY or CAMPANILE_KEY_FILE.")
 
@@ -67,7 +63,7 @@ module Campanile
 
     # The origins that a page connects to, for a content security policy: calls and streams, and the cable, which an origin with http
     # doesn't include.
-    def origins = [url, url.sub(/\Ahttp/, "ws")]
+    def origins = [public_url, public_url.sub(/\Ahttp/, "ws")]
 
     def app = @app || present("CAMPANILE_APP") || "default"
 
@@ -75,6 +71,16 @@ module Campanile
     def inspect = "#<#{self.class} url=#{url.inspect} app=#{app.inspect}>"
 
     private
+
+    def address(name, given)
+      given = given.delete_suffix("/")
+      uri = URI.parse(given)
+      return given if uri.is_a?(URI::HTTP) && uri.host && uri.path.empty? && !uri.query && !uri.userinfo
+
+      raise ConfigurationError, "#{name} must be http://HOST:PORT or https://HOST:PORT, without a path."
+    rescue URI::InvalidURIError
+      raise ConfigurationError, "#{name} must be http://HOST:PORT or https://HOST:PORT, without a path."
+    end
 
     def present(name) = @environment[name].then { |value| value unless value.to_s.empty? }
 

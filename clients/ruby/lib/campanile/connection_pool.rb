@@ -15,6 +15,7 @@ module Campanile
     # configuration's time limits.
     def with(timeout = nil)
       connection = take || open(timeout)
+      connection.open_timeout = timeout || @configuration.open_timeout # it may connect anew
       connection.read_timeout = connection.write_timeout = timeout || @configuration.read_timeout
       ended = false
       yield(connection).tap { ended = true }
@@ -23,7 +24,11 @@ module Campanile
     end
 
     def close_all
-      @mutex.synchronize { @idle.slice!(0..) }.each { |connection| close(connection) }
+      idle = @mutex.synchronize do
+        leave_inherited
+        @idle.slice!(0..)
+      end
+      idle.each { |connection| close(connection) }
     end
 
     private
@@ -47,11 +52,10 @@ module Campanile
 
     def open(timeout)
       uri = URI.parse(@configuration.url)
-      patience = timeout || @configuration.open_timeout
       # No second attempt of Net::HTTP's own: it knows neither the key of a call nor how often it was made.
       Net::HTTP.start(
         uri.hostname, uri.port, use_ssl: uri.scheme == "https", max_retries: 0, keep_alive_timeout: KEPT_SECONDS,
-        open_timeout: patience, ssl_timeout: patience)
+        open_timeout: timeout || @configuration.open_timeout)
     end
 
     def keep(connection)

@@ -25,19 +25,22 @@ module Campanile
 
     # The HTTP status, an Integer.
     attr_reader :status
+    # How often the call was made.
+    attr_accessor :attempts
     # Seconds to wait before another attempt, as the server asks; nil if it doesn't.
     attr_reader :retry_after
 
     # The class for an answer, with what it says.
     def self.of(status:, body:, content_type:, retry_after: nil)
       members = content_type == "application/problem+json" ? JSON.parse(body) : {}
+      members = {} unless members.is_a?(Hash)
       (CODES[members["code"]] || Problem).new(status: status, members: members, body: body, retry_after: retry_after)
     rescue JSON::ParserError
       new(status: status, members: {}, body: body, retry_after: retry_after)
     end
 
     def initialize(status:, members:, body: nil, retry_after: nil)
-      @status, @members, @retry_after = status, members, retry_after
+      @status, @members, @retry_after, @attempts = status, members, retry_after, 1
       super([status, code, detail || body.to_s[0, 500]].compact.join(" "))
       extend(Passing) if PASSING.include?(status)
     end

@@ -34,7 +34,7 @@ module Campanile
         event[:status] = answer.status
         answer
       rescue Problem, *LOST => error
-        event[:status] = error.status if error.is_a?(Problem)
+        event[:status], error.attempts = error.status, made if error.is_a?(Problem)
         wait = made < attempts ? wait_after(error, made, repeatable) : nil
         raise(error.is_a?(Problem) ? error : Unreachable.new("#{method} #{event[:path]}: #{error.message}")) unless wait
 
@@ -61,11 +61,20 @@ module Campanile
       status = response.code.to_i
       text = response.body.to_s
       unless status.between?(200, 299)
-        raise Problem.of(status: status, body: text, content_type: response.content_type, retry_after: response["Retry-After"]&.to_i)
+        raise Problem.of(status: status, body: text, content_type: response.content_type, retry_after: seconds(response["Retry-After"]))
       end
       Answer.new(status, text.empty? ? nil : JSON.parse(text), response.to_hash.transform_values(&:first))
     rescue JSON::ParserError
       raise Net::HTTPBadResponse, "the answer is no JSON"
+    end
+
+    # Of a Retry-After: a number, or a date (RFC 9110 section 10.2.3).
+    def seconds(text)
+      return text&.to_i if text.nil? || text.match?(/\A\d+\z/)
+
+      [(Time.httpdate(text) - Time.now).ceil, 0].max
+    rescue ArgumentError
+      nil
     end
 
     # Seconds until the next attempt; nil if there is to be none.

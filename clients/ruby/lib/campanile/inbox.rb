@@ -10,6 +10,9 @@ module Campanile
       @headers = { "X-Device-Token" => device_token }.compact
     end
 
+    # Without the token: an error's message may show the object.
+    def inspect = "#<#{self.class}>"
+
     # A Page, newest first. `look_of` is the request of the page that shows it (its `headers` are asked): a native app's look at the first
     # page clears the number. `status` is "all", "unread" or "read".
     def list(look_of: nil, limit: nil, cursor: nil, status: nil, category: nil)
@@ -29,6 +32,8 @@ module Campanile
     def delete(id)
       call("DELETE", about(id))
       nil
+    rescue NotFound => error
+      raise if error.attempts == 1 # a later one finds what the first did
     end
 
     # `up_to` is the newest id that the user saw: what came later stays unread. Answers the Badge. Without it the call isn't repeated when its

@@ -22,6 +22,13 @@ module Campanile
       "#{named}/#{arguments.first}"
     end
 
+    # Creates one, unless an attempt whose key is forgotten has created what has this name. Another name, which `format` gave, is the app's own.
+    def once(recipient, key, fields, name)
+      ::Campanile.notify(recipient, idempotency_key: key, **fields)
+    rescue ExternalIdTaken
+      raise unless fields[:external_id] == name
+    end
+
     def fields(external_id)
       { external_id: external_id, **evaluate_option(:format).to_h.transform_keys(&:to_sym) }.compact
     end

@@ -21,18 +21,23 @@ module Campanile
       scope :waiting, -> { where(problem: nil).order(:id) }
       scope :refused, -> { where.not(problem: nil).order(:id) }
 
-      # A job for each commit finds what is there; one that finds nothing ends at once.
-      after_create_commit { DrainJob.perform_later }
+      # A job for each row finds what is there; one that finds nothing ends at once. Where the queue is down the row waits for the next drain,
+      # and what was committed stays so.
+      after_create_commit do
+        DrainJob.perform_later
+      rescue StandardError => error
+        logger&.warn("Campanile: no drain was enqueued: #{error.message}")
+      end
     end
 
     class << self
-      # As Campanile.notify, later. Answers the Row.
-      def notify(user, **fields) = write("POST", "/notifications", { user_id: Identity.user(user), **fields })
+      # As Campanile.notify, later, with a key of the row's own. Answers the Row.
+      def notify(user, **fields) = create({ user_id: Identity.user(user) }, fields)
 
       # As Campanile.notify_all, later: a Row for each 1,000 users.
       def notify_all(users, **fields)
         users.map { |user| Identity.user(user) }.uniq.sort.each_slice(Client::USERS_IN_A_CALL).map do |part|
-          write("POST", "/notifications", { user_ids: part, **fields })
+          create({ user_ids: part }, fields)
         end
       end
 
@@ -53,51 +58,76 @@ module Campanile
 
       private
 
+      def create(users, fields)
+        raise ArgumentError, "an outbox's row has an idempotency_key of its own" if fields.key?(:idempotency_key)
+
+        write("POST", "/notifications", { **users, **fields })
+      end
+
       def write(verb, path, fields = nil)
-        Row.create!(key: "outbox:#{SecureRandom.uuid}", verb: verb, path: path, body: fields && JSON.generate(fields))
+        Row.create!(key: "outbox:#{SecureRandom.uuid}", verb: verb, path: path, body: fields && Client.json(fields))
       end
     end
 
-    # One drain. The oldest row that waits is claimed for a time before it is sent: of several drains one sends, and the others end. One that
-    # was killed is followed by another when its claim is over.
+    # One drain. The oldest row that waits is claimed before each of its calls: of several drains one sends, and the others end. One that was
+    # killed is followed by another when its claim is over.
     class Drain
-      # Seconds. Longer than a call may take, with all of its time limits.
+      # Seconds. Longer than a call takes, with its time limits.
       CLAIM_SECONDS = 60
+      # How often the server may answer a row with a fault of its own before the next rows follow.
+      FAULTS = 12
 
       def initialize(client)
         @client, @name = client, SecureRandom.uuid
       end
 
+      # Answers how many rows were sent.
       def run
         sent = 0
         while (row = Row.waiting.first)
-          break unless claim(row)
-
-          sent += 1 if send_row(row)
+          case send_row(row)
+          when :sent then sent += 1
+          when :claimed then break
+          end
         end
         sent
+      ensure
+        mine.update_all(claimed_until: nil, claimed_by: nil) if @has_claimed
       end
 
       private
 
+      # :sent, :refused, or :claimed by another drain.
+      def send_row(row)
+        loop do
+          return :claimed unless claim(row)
+          break unless make(row)
+        end
+        mine.where(id: row.id).delete_all == 1 ? :sent : :claimed
+      rescue Unauthorized, Forbidden
+        raise
+      rescue InternalError => fault
+        mine.where(id: row.id).update_all("faults = faults + 1")
+        row.faults + 1 < FAULTS ? raise : refuse(row, fault)
+      rescue Passing
+        raise
+      rescue Problem => problem
+        refuse(row, problem)
+      end
+
+      def refuse(row, problem)
+        mine.where(id: row.id).update_all(problem: problem.message)
+        :refused
+      end
+
       # By the database alone, so that two drains can't both have it. The clock is the app's.
       def claim(row)
         now = Time.now.utc
-        Row.where(id: row.id, problem: nil).where("claimed_until IS NULL OR claimed_until < ?", now)
-           .update_all(claimed_until: now + CLAIM_SECONDS, claimed_by: @name) == 1
+        Row.where(id: row.id, problem: nil).where("claimed_until IS NULL OR claimed_until < ? OR claimed_by = ?", now, @name)
+           .update_all(claimed_until: now + CLAIM_SECONDS, claimed_by: @name).then { |claimed| @has_claimed = claimed == 1 }
       end
 
-      def send_row(row)
-        more = true
-        more = make(row) while more
-        row.delete
-      rescue Unauthorized, Forbidden, Passing
-        Row.where(id: row.id, claimed_by: @name).update_all(claimed_until: nil, claimed_by: nil)
-        raise
-      rescue Problem => problem
-        Row.where(id: row.id).update_all(problem: problem.message, claimed_until: nil)
-        nil
-      end
+      def mine = Row.where(claimed_by: @name)
 
       # Whether the same call has more to do: a withdrawal of a name takes 100 at a time.
       def make(row)

@@ -26,27 +26,20 @@ module Campanile
       @campanile_badge_count = nil
     end
 
-    # <campanile-badge>: the number, live, hidden while it is 0; and told to an app around the page. Nothing while nobody is signed in.
+    # <campanile-badge>: the number, live, hidden while it is 0; and told to an app around the page. Nothing while nobody is signed in, or a
+    # setting is missing.
     def campanile_badge_tag(**attributes)
-      return unless campanile_user
-
-      count = campanile_badge_count
-      content_tag("campanile-badge", count, {
-        src: "#{Campanile.configuration.url}/badge/stream", token: campanile_user_token, "token-src": campanile_token_path,
-        hidden: !count.to_i.positive?, data: { controller: "bridge--badge" }, **attributes
-      })
+      campanile_element("campanile-badge", "/badge/stream", attributes) do |given|
+        count = campanile_badge_count
+        [count, { hidden: !count.to_i.positive?, data: { controller: "bridge--badge" }, **given }]
+      end
     end
 
     # <campanile-inbox>: the list, live (docs/inbox-on-your-page.md), with its module, which comes from the server: a content security policy has
     # to let it through.
     def campanile_inbox_tag(**attributes)
-      return unless campanile_user
-
-      url = Campanile.configuration.url
-      element = content_tag("campanile-inbox", nil, {
-        src: "#{url}/notifications/stream", token: campanile_user_token, "token-src": campanile_token_path, **attributes
-      })
-      safe_join([javascript_include_tag("#{url}/assets/campanile-inbox.js", type: "module", nonce: true), element])
+      element = campanile_element("campanile-inbox", "/notifications/stream", attributes) { |given| [nil, given] }
+      element && safe_join([javascript_include_tag("#{Campanile.configuration.public_url}/assets/campanile-inbox.js", type: "module", nonce: true), element])
     end
 
     # The name for <turbo-cable-stream-source>, signed as turbo-rails' turbo_stream_from does it.
@@ -71,6 +64,17 @@ module Campanile
     end
 
     private
+
+    def campanile_element(name, path, attributes)
+      return unless campanile_user
+
+      own = { src: "#{Campanile.configuration.public_url}#{path}", token: campanile_user_token, "token-src": campanile_token_path }
+      content, given = yield(attributes)
+      content_tag(name, content, { **own, **given })
+    rescue ConfigurationError => error
+      Rails.logger.error("Campanile: #{error.message}")
+      nil
+    end
 
     def campanile_signed_in
       return Campanile.configuration.signed_in.call(controller) if Campanile.configuration.signed_in

@@ -6,7 +6,9 @@ module Campanile
     # One notification that was created: whose it is, its fields as they were given (in JSON's types), and the call's key.
     Sent = Struct.new(:id, :user_id, :fields, :idempotency_key, keyword_init: true) do
       # Whether it is the user's and each given field matches, by `===`.
-      def to?(user, wanted) = user_id == Identity.user(user) && wanted.all? { |name, value| value === fields[name.to_s] }
+      def to?(user, wanted) = user_id == Identity.user(user) && wanted.all? { |name, value| value === fields[name.to_s] || as_sent(value) == fields[name.to_s] }
+
+      def as_sent(value) = JSON.parse(JSON.generate([value])).first
 
       def to_s = "#{user_id}: #{fields.map { |name, value| "#{name}: #{value.inspect}" }.join(", ")}"
     end

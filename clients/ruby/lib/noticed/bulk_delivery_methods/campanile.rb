@@ -9,10 +9,14 @@ module Noticed
       include ::Campanile::NoticedDelivery
 
       def deliver
-        id = event.id if event.respond_to?(:id)
-        ::Campanile.notify_all(recipients, idempotency_key: idempotency_key(event), **fields(id && "noticed:event:#{id}"))
+        name = "noticed:event:#{event.id}" if event.respond_to?(:id)
+        key, shown = idempotency_key(event), fields(name)
+        ::Campanile.notify_all(recipients, idempotency_key: key, **shown)
       rescue ::Campanile::ExternalIdTaken
-        nil # they were created, and the key is forgotten
+        raise unless shown[:external_id] == name
+
+        # Some have theirs from an attempt whose key is forgotten.
+        recipients.each { |recipient| once(recipient, "#{key}/#{::Campanile::Identity.user(recipient)}", shown, name) }
       end
 
       # noticed gives the job of an ephemeral event no configuration: the notifier has it.
@@ -24,7 +28,7 @@ module Noticed
       private
 
       def recipients
-        event.respond_to?(:notifications) ? event.notifications.map(&:recipient) : Array(event.recipient)
+        event.respond_to?(:notifications) ? event.notifications.includes(:recipient).filter_map(&:recipient) : Array(event.recipient)
       end
     end
   end

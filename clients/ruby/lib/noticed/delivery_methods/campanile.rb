@@ -9,10 +9,8 @@ module Noticed
       include ::Campanile::NoticedDelivery
 
       def deliver
-        id = notification.id if notification.respond_to?(:id)
-        ::Campanile.notify(recipient, idempotency_key: idempotency_key(notification), **fields(id && "noticed:#{id}"))
-      rescue ::Campanile::ExternalIdTaken
-        nil # it was created, and its key is forgotten
+        name = "noticed:#{notification.id}" if notification.respond_to?(:id)
+        once(recipient, idempotency_key(notification), fields(name), name)
       end
     end
   end

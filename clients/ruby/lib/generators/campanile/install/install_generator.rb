@@ -8,8 +8,8 @@ module Campanile
       source_root File.expand_path("templates", __dir__)
 
       VIEWS = %w[index _notification _change unavailable _number _badge].freeze
-      ROUTES = <<~RUBY
-        resource :campanile_token, only: :create
+      TOKEN_ROUTE = "resource :campanile_token, only: :create\n"
+      INBOX_ROUTES = <<~RUBY
         resources :notifications, only: %i[index update destroy] do
           post :mark_all_read, on: :collection
         end
@@ -22,32 +22,39 @@ module Campanile
                "exec env CAMPANILE_ALLOWED_ORIGINS=http://localhost:3000,http://10.0.2.2:3000 campanile serve --port 3001 --database storage/campanile.sqlite\"\n"
       WEB = "web: env RAILS_MAX_THREADS=5 bin/rails server --port 3000\n"
       RULE = "<style nonce=\"<%= content_security_policy_nonce %>\">.native-app .native-back { display: none !important }</style>\n"
+      POLICY = /^ *[^#\s].*content_security_policy do \|policy\|\n/
+      # One whole line without a comment, a condition or a value in a text.
+      PLAIN_CONNECT = /^( *policy\.connect_src (?!.* (?:if|unless) )[^#\n]*[^#\s,\\])$/
       NATIVE_BODY = '<body class="<%= "native-app" if campanile_native_app? %>">'
 
       def settings = place("initializer.rb", "config/initializers/campanile.rb")
 
       def controllers
         %w[notifications_controller.rb campanile_tokens_controller.rb].each { |name| place("controllers/#{name}", "app/controllers/#{name}") }
-        return if text("app/controllers/application_controller.rb").to_s.include?("Campanile::NativeApp::Authentication")
-        return unless text("app/controllers/application_controller.rb").to_s.include?("include Authentication\n")
+        controller = text("app/controllers/application_controller.rb").to_s
+        return if controller.include?("Campanile::NativeApp::Authentication") || !controller.match?(/include .*\bAuthentication\b/)
 
         # After Rails 8's own, so that it goes before it.
-        inject_into_file "app/controllers/application_controller.rb", "  include Campanile::NativeApp::Authentication\n", after: "include Authentication\n"
+        inject_into_file "app/controllers/application_controller.rb", "  include Campanile::NativeApp::Authentication\n",
+                         after: /^ *include .*\bAuthentication\b.*\n/
       end
 
       def views = VIEWS.each { |name| place("views/#{name}.html.erb", "app/views/notifications/#{name}.html.erb") }
 
       def routes
-        return if text("config/routes.rb").to_s.include?("resource :campanile_token")
+        routes = text("config/routes.rb").to_s
+        return if routes.include?("resource :campanile_token")
+        return route(TOKEN_ROUTE + INBOX_ROUTES) unless routes.match?(/^[^#\n]*\bnotifications\b/)
 
-        route(ROUTES)
+        route(TOKEN_ROUTE)
+        by_hand("config/routes.rb has notifications of its own. What the inbox's page needs:", INBOX_ROUTES)
       end
 
       def layout
-        into_layout("yield :head", "    <%= yield :head %>\n", before: %r{^ *</head>})
-        into_layout(".native-back", RULE.indent(4), before: %r{^ *</head>})
-        into_layout("campanile_native_app?", NATIVE_BODY, replacing: "<body>")
-        into_layout("notifications/number", "\n    <%= render \"notifications/number\" %>", after: /<body[^\n]*>/)
+        into_layout(/yield[ (]:head/, "    <%= yield :head %>\n", before: %r{^ *</head>}) unless text(LAYOUT).to_s.match?(/content_for[ (]:head/)
+        into_layout(/\.native-back/, RULE.indent(4), before: %r{^ *</head>})
+        into_layout(/campanile_native_app\?/, NATIVE_BODY, replacing: "<body>")
+        into_layout(%r{notifications/number}, "\n    <%= render \"notifications/number\" %>", after: /<body(?:<%.*?%>|[^>\n])*>/)
       end
 
       def javascript
@@ -58,23 +65,26 @@ module Campanile
       end
 
       def content_security_policy
-        policy = text("config/initializers/content_security_policy.rb").to_s
+        path = "config/initializers/content_security_policy.rb"
+        policy = text(path).to_s
         return if policy.include?("Campanile.configuration.origins") || !policy.match?(/^ *[^#\s].*content_security_policy do/)
 
-        if policy.match?(/^ *policy\.connect_src .+/)
-          gsub_file "config/initializers/content_security_policy.rb", /^( *policy\.connect_src .+?)( *#.*)?$/, '\1, *Campanile.configuration.origins\2'
+        lines = policy.lines.grep(/^ *\w+\.connect_src/)
+        if lines.empty? && policy.match?(POLICY)
+          inject_into_file(path, "  policy.connect_src :self, *Campanile.configuration.origins\n", after: POLICY)
+        elsif lines.one? && lines[0].match?(PLAIN_CONNECT)
+          gsub_file(path, PLAIN_CONNECT, '\1, *Campanile.configuration.origins')
         else
-          inject_into_file "config/initializers/content_security_policy.rb", "  policy.connect_src :self, *Campanile.configuration.origins\n",
-                           after: /^ *[^#\s].*content_security_policy do.*\n/
+          by_hand("#{path}, in connect_src:", "*Campanile.configuration.origins")
         end
       end
 
       def development
         created = text("Procfile.dev").nil?
         create_file("Procfile.dev", WEB) if created
-        append_to_file("Procfile.dev", SERVER) unless text("Procfile.dev").match?(/^campanile:/)
+        append("Procfile.dev", SERVER) unless text("Procfile.dev").match?(/^campanile:/)
         ignored = text(".gitignore").to_s
-        append_to_file(".gitignore", "\n/storage/campanile.*\n") unless ignored.empty? || ignored.match?(%r{^/storage/(\*|campanile)})
+        append(".gitignore", "\n/storage/campanile.*\n") unless ignored.empty? || ignored.match?(%r{^/storage/(\*|campanile)})
       end
 
       def kamal
@@ -110,6 +120,11 @@ module Campanile
         File.read(full) if File.exist?(full)
       end
 
+      # After a last line that may lack its end.
+      def append(path, lines)
+        append_to_file(path, text(path).match?(/[^\n]\z/) ? "\n#{lines}" : lines)
+      end
+
       # A file of the app's own is the app's.
       def place(template, path)
         return copy_file(template, path) unless text(path)
@@ -122,7 +137,7 @@ module Campanile
 
       def into_layout(mark, line, before: nil, after: nil, replacing: nil)
         layout = text(LAYOUT).to_s
-        return if layout.include?(mark)
+        return if layout.match?(mark)
 
         if replacing
           return gsub_file(LAYOUT, replacing, line) if layout.include?(replacing)
@@ -135,7 +150,7 @@ module Campanile
       def import_map
         modules_in "vendor/javascript/campanile"
         bridge
-        append_to_file("config/importmap.rb", PINS) unless text("config/importmap.rb").include?("campanile/badge")
+        append("config/importmap.rb", PINS) unless text("config/importmap.rb").include?("campanile/badge")
         import_line('import "campanile/badge"')
         return if text("config/importmap.rb").include?("hotwire-native-bridge")
 
@@ -151,13 +166,13 @@ module Campanile
         import_line('import "./campanile/badge"')
         return if text("package.json").to_s.include?("hotwire-native-bridge")
 
-        by_hand("For an app around the page:", "yarn add @hotwired/hotwire-native-bridge")
+        by_hand("For an app around the page:", "yarn add @hotwired/hotwire-native-bridge\nbin/rails stimulus:manifest:update")
       end
 
       # Neither import map nor bundler: the element as a module by itself. The bridge of a native app needs one of them.
       def without_modules
         modules_in "public/campanile"
-        into_layout("/campanile/badge.js", "    <%= javascript_include_tag \"/campanile/badge.js\", type: \"module\", nonce: true %>\n", before: %r{^ *</head>})
+        into_layout(%r{/campanile/badge\.js}, "    <%= javascript_include_tag \"/campanile/badge.js\", type: \"module\", nonce: true %>\n", before: %r{^ *</head>})
       end
 
       def modules_in(folder)
@@ -174,7 +189,7 @@ module Campanile
         path = "app/javascript/application.js"
         return by_hand("Where the app's JavaScript begins:", line) unless text(path)
 
-        append_to_file(path, "#{line}\n") unless text(path).include?(line)
+        append(path, "#{line}\n") unless text(path).include?(line)
       end
 
       def by_hand(where, what) = say("\n#{where}\n\n#{what.indent(2)}\n", :yellow)
