@@ -96,7 +96,8 @@ def kill(process):
 
 def titles(server, user):
     """Of a user's notifications, the oldest first."""
-    connection, token, found, cursor = server.connection(), server.user_token(user), [], None
+    token = harness.user_token(harness.JWT_SECRET, user)
+    connection, found, cursor = server.connection(), [], None
     while True:
         answer = connection.request("GET", "/notifications?limit=100" + (f"&cursor={cursor}" if cursor else ""), credential=token)
         page = answer.json()
@@ -136,7 +137,7 @@ def points(server, app, rng, number, verb="work"):
     """Kills one of them at a time, at so many moments."""
     verbs = {app.fork(one): one for one in (verb, verb, *(["drain"] * 2 if verb == "work" else []))}
     for _ in range(number):
-        time.sleep(rng.uniform(0, 0.1))
+        time.sleep(rng.uniform(0, 0.2))
         victim = rng.choice([*verbs, None])
         if victim is None:
             server.kill()
