@@ -51,8 +51,11 @@ class App:
             self.loaded.stdin.flush()
         answer = self.loaded.stdout.readline().strip()
         if not answer or (expected and answer != expected):
-            raise harness.HarnessError(f"the app says {answer!r}; its log is {self.log.name}")
+            raise harness.HarnessError(f"the app says {answer!r}:\n{self.log_tail()}")
         return answer
+
+    def log_tail(self):
+        return pathlib.Path(self.log.name).read_text(errors="replace")[-3000:]
 
     def fork(self, verb):
         return int(self.ask(f"{verb} {' '.join(USERS)}"))
@@ -166,7 +169,7 @@ class Puma:
         deadline = time.monotonic() + PUMA_SECONDS
         while not self.post("user-0"):
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise harness.HarnessError(f"Puma doesn't answer; its log is {self.app.log.name}")
+                raise harness.HarnessError(f"Puma doesn't answer: exit {self.process.poll()}\n{self.app.log_tail()}")
             time.sleep(0.02)
 
     def kill(self):

@@ -18,7 +18,17 @@ end
 
 ActiveJob::Base.logger = Logger.new(nil)
 ActiveJob::Base.queue_adapter = Elsewhere.new
-ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ENV.fetch("APP_DATABASE"), timeout: 20_000)
+ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: ENV.fetch("APP_DATABASE"))
+
+# sqlite3 1.4's own timeout keeps Ruby's lock while it waits, so that a thread which has the database can't go on. Rails 7.1 does as here.
+module PatientConnections
+  def configure_connection
+    super
+    @connection.busy_handler { |count| sleep(0.002) && count < 10_000 }
+  end
+end
+require "active_record/connection_adapters/sqlite3_adapter"
+ActiveRecord::ConnectionAdapters::SQLite3Adapter.prepend(PatientConnections)
 
 class Order < ActiveRecord::Base
   attr_accessor :tells
