@@ -43,7 +43,7 @@ struct DeviceSchedule: Sendable, Equatable {
         dismissals = changed.isEmpty ? nil : changed
     }
 
-    /// Forgets what the device doesn't show any more. What is on its way comes afterwards, so it is still to leave.
+    /// Forgets what the device doesn't show any more. The alert in flight stays owed, because the device shows it afterwards.
     private mutating func forgetDismissals(_ change: (inout Dismissals) -> Void) {
         let comes = sending.flatMap { dismissals?.covers($0) == true ? $0 : nil }
         changeDismissals { dismissals in

@@ -109,7 +109,7 @@ struct Inbox: Sendable {
     mutating func dismiss(_ handled: Handled, shown: [ShownAlert], except acting: Int?) -> [Int] {
         var places: [Int] = []
         if case .one(let id) = handled { _ = takenAway(id, by: acting) }
-        // What is on its way to it its app can't have taken away.
+        // The acting device may show an alert in flight after it has acted, so a push has to take it away.
         if let acting, let sending = devices[acting].schedule.sending, handled.covers(sending) {
             changeDevice(acting) { $0.changeDismissals { $0.owe(sending) } }
         }

@@ -104,12 +104,10 @@ module Campanile
           break unless make(row)
         end
         mine.where(id: row.id).delete_all == 1 ? :sent : :claimed
-      rescue Unauthorized, Forbidden
-        raise
       rescue InternalError => fault
         mine.where(id: row.id).update_all("faults = faults + 1")
         row.faults + 1 < FAULTS ? raise : refuse(row, fault)
-      rescue Passing
+      rescue Unauthorized, Forbidden, Passing
         raise
       rescue Problem => problem
         refuse(row, problem)
@@ -120,7 +118,7 @@ module Campanile
         :refused
       end
 
-      # By the database alone, so that two drains can't both have it. The clock is the app's.
+      # Claims the row with one statement, so that the database gives it to one drain. The times are those of the app's clock.
       def claim(row)
         now = Time.now.utc
         Row.where(id: row.id, problem: nil).where("claimed_until IS NULL OR claimed_until < ? OR claimed_by = ?", now, @name)
