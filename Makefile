@@ -20,7 +20,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .PHONY: help setup setup-unit setup-tests build run demo image release package stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
 	typecheck-ios kotlin gem check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
-	inbox-long bench bench-cluster parts crash outbox large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
+	inbox-long bench bench-cluster parts crash outbox given large-calls powerloss faults damage jitter restarts backups imports installations cluster retention \
 	metrics-cost walks badge-walks fuzz generators clean
 
 help: ## Say what there is
@@ -87,7 +87,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
-NIGHTLY = bench bench-cluster parts metrics-cost retention crash outbox large-calls powerloss faults damage jitter restarts backups imports installations cluster \
+NIGHTLY = bench bench-cluster parts metrics-cost retention crash outbox given large-calls powerloss faults damage jitter restarts backups imports installations cluster \
 	trust-postgres unit-postgres contract-postgres inbox-long payloads phones badge-walks fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
@@ -167,6 +167,8 @@ gem: setup-tests ## The tests of clients/ruby against a server, and its outbox u
 	@echo "==> gem: each call, lost answers, the generator, noticed, the outbox, and what an app's tests see"
 	@for test in clients/ruby/test/*_test.rb; do \
 		CAMPANILE_PROGRAM="$(DEBUG)" ruby -w -Iclients/ruby/lib -Iclients/ruby/test "$$test" || exit 1; done
+	@echo "==> gem: from \`rails new\` to the first push at the simulator, line by line"
+	@python3 -m e2e.contract.first_push --binary "$(DEBUG)"
 	@echo "==> gem: the outbox under kill -9"
 	@python3 -m e2e.trust.outbox --short --binary "$(DEBUG)"
 
@@ -241,6 +243,8 @@ trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage
 	@python3 -m e2e.trust.installations --short --binary "$(DEBUG)"
 	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"
 	@python3 -m e2e.trust.streams --short --binary "$(DEBUG)"
+	@echo "==> trust: numbers that producers give out of order, and kill -9, in short"
+	@python3 -m e2e.trust.given --short --binary "$(DEBUG)"
 
 cluster-short: ## The short form of cluster, with the debug binary
 	@echo "==> trust: three nodes on PostgreSQL, the primary killed, a node, and a standby promoted while commits wait for it, in short"
@@ -324,6 +328,11 @@ parts: setup ## What each hand-made part gains: with and without it, from a buil
 outbox: setup-tests build ## The gem's outbox: the server, what writes and drains killed 2,000 times, a whole Puma 50 times
 	@echo "==> outbox: kill -9 at 2,000 points and of 50 whole Pumas, and the control"
 	@python3 -m e2e.trust.outbox --binary "$(RELEASE)"
+
+given: setup-unit build ## A badge that producers give: 100,000 calls out of order on each store, and kill -9; every phone and page on the newest number
+	@echo "==> given: 100,000 calls of two producers out of order, and 25 kills; on a file, and on PostgreSQL"
+	@python3 -m e2e.trust.given --binary "$(RELEASE)"
+	@$(ON_POSTGRES) python3 -m e2e.trust.given --binary "$(RELEASE)"
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"

@@ -29,8 +29,20 @@ CREATE TABLE inboxes (
     unread_from           uuid,                       -- no older notification is unread; NULL: any may be
     -- unread ones that were imported while the badge showed a number, which leaves as many out until the next clearing
     uncounted             bigint  NOT NULL DEFAULT 0 CHECK (uncounted BETWEEN 0 AND unread_count),
+    badge_policy          text    COLLATE "C" NOT NULL DEFAULT 'unread', -- unread, since_opened or given
+    -- the badge under the policy given: the sum of tenant_badges, or the number that there was before the first was given
+    given_count           bigint  NOT NULL DEFAULT 0 CHECK (given_count >= 0),
     UNIQUE (app, user_id)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
+
+-- The number of each tenant under the policy given, and the sequence with which a producer gave it.
+CREATE TABLE tenant_badges (
+    inbox_id bigint NOT NULL REFERENCES inboxes (id),
+    tenant   text   COLLATE "C" NOT NULL, -- empty: a number without one
+    count    bigint NOT NULL CHECK (count >= 0),
+    sequence bigint NOT NULL, -- a later call with no greater one changes nothing
+    PRIMARY KEY (inbox_id, tenant)
+);
 
 CREATE TABLE notifications (
     inbox_id     bigint  NOT NULL REFERENCES inboxes (id),
@@ -282,6 +294,12 @@ CREATE TABLE shards (
 CREATE TABLE write_proofs (
     node_id uuid   PRIMARY KEY,
     proofs  bigint NOT NULL
+);
+
+-- The policies of the apps that have their own, as the last start found them in the configuration.
+CREATE TABLE app_policies (
+    app          text COLLATE "C" PRIMARY KEY,
+    badge_policy text COLLATE "C" NOT NULL
 );
 
 -- One row: what a start has to know of those before it.

@@ -21,8 +21,20 @@ CREATE TABLE inboxes (
     unread_from          BLOB,                       -- no older notification is unread; NULL: any may be
     -- unread ones that were imported while the badge showed a number, which leaves as many out until the next clearing
     uncounted            INTEGER NOT NULL DEFAULT 0 CHECK (uncounted BETWEEN 0 AND unread_count),
+    badge_policy         TEXT    NOT NULL DEFAULT 'unread', -- unread, since_opened or given
+    -- the badge under the policy given: the sum of tenant_badges, or the number that there was before the first was given
+    given_count          INTEGER NOT NULL DEFAULT 0 CHECK (given_count >= 0),
     UNIQUE (app, user_id)
 ) STRICT;
+
+-- The number of each tenant under the policy given, and the sequence with which a producer gave it.
+CREATE TABLE tenant_badges (
+    inbox_id INTEGER NOT NULL REFERENCES inboxes (id),
+    tenant   TEXT    NOT NULL, -- empty: a number without one
+    count    INTEGER NOT NULL CHECK (count >= 0),
+    sequence INTEGER NOT NULL, -- a later call with no greater one changes nothing
+    PRIMARY KEY (inbox_id, tenant)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE notifications (
     inbox_id     INTEGER NOT NULL REFERENCES inboxes (id),
@@ -258,12 +270,18 @@ CREATE TABLE left_tokens (
 CREATE INDEX left_tokens_inbox ON left_tokens (inbox_id);
 CREATE INDEX left_tokens_left ON left_tokens (left_at);
 
+-- The policies of the apps that have their own, as the last start found them in the configuration.
+CREATE TABLE app_policies (
+    app          TEXT PRIMARY KEY,
+    badge_policy TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- One row: what a start has to know of those before it.
 CREATE TABLE program_state (
     id                    INTEGER PRIMARY KEY CHECK (id = 1),
     ids_reserved_until    INTEGER NOT NULL DEFAULT 0, -- no id with a later millisecond was ever given out
     write_proofs          INTEGER NOT NULL DEFAULT 0, -- how often readiness was proved by a write
-    badge_policy          TEXT,                       -- the policy under which the versions were counted
+    badge_policy          TEXT,                       -- the policy of the apps that app_policies doesn't name; NULL before the first start
     starts                INTEGER NOT NULL DEFAULT 1, -- how often the server was started: the lease of pushes in flight
     events_purged_through INTEGER NOT NULL DEFAULT 0, -- events up to this sequence are gone
     stream_token_key      BLOB,                       -- 32 random bytes that sign stream tokens and seal cursors

@@ -85,6 +85,9 @@ embedded (const char *name)
   ENTRY ("m0023_synced_at.sql")
 #embed "../../migrations/sqlite/m0023_synced_at.sql"
   END
+  ENTRY ("m0024_given.sql")
+#embed "../../migrations/sqlite/m0024_given.sql"
+  END
 
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
@@ -113,6 +116,9 @@ embedded (const char *name)
 
   ENTRY ("p0009_synced_at.sql")
 #embed "../../migrations/postgres/p0009_synced_at.sql"
+  END
+  ENTRY ("p0010_given.sql")
+#embed "../../migrations/postgres/p0010_given.sql"
   END
 
   /* The commit, which `make build` writes there. */

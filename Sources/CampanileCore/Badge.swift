@@ -8,20 +8,30 @@ public struct Badge: Hashable, Sendable {
     public let version: Int64
     /// The time at which `version` last grew; nil for a user of whom nothing is known.
     public let updatedAt: Timestamp?
+    /// True if a producer gave `count` (`BadgePolicy.given`).
+    package let isGiven: Bool
 
     public init(count: Int64, unreadCount: Int64, version: Int64, updatedAt: Timestamp?) {
+        self.init(count: count, unreadCount: unreadCount, version: version, updatedAt: updatedAt, isGiven: false)
+    }
+
+    package init(count: Int64, unreadCount: Int64, version: Int64, updatedAt: Timestamp?, isGiven: Bool) {
         self.count = count
         self.unreadCount = unreadCount
         self.version = version
         self.updatedAt = updatedAt
+        self.isGiven = isGiven
     }
 
     public static let none = Badge(count: 0, unreadCount: 0, version: 0, updatedAt: nil)
 }
 
 /// The state of one inbox, from which the badge is computed: here and nowhere else. Every event of the inbox is a method;
-/// `BadgePolicy` decides what they mean for the number. Both policies' inputs are kept whatever the policy is.
+/// its policy decides what they mean for the number. The inputs of every policy are kept whatever the policy is.
 package struct InboxState: Equatable, Sendable {
+    package private(set) var policy: BadgePolicy
+    /// The number that a producer gave, the sum of its tenants'.
+    package private(set) var given: Int64
     package private(set) var unreadCount: Int64
     /// Unread notifications newer than `clearedID`.
     package private(set) var unreadSinceCleared: Int64
@@ -37,10 +47,12 @@ package struct InboxState: Equatable, Sendable {
     package private(set) var updatedAt: Timestamp?
 
     package init(
-        unreadCount: Int64 = 0, unreadSinceCleared: Int64 = 0, armed: Bool = false, uncounted: Int64 = 0,
-        clearedID: UUIDv7? = nil, newestID: UUIDv7? = nil, unreadFrom: UUIDv7? = nil, version: Int64 = 0,
-        updatedAt: Timestamp? = nil
+        policy: BadgePolicy = .unread, given: Int64 = 0, unreadCount: Int64 = 0, unreadSinceCleared: Int64 = 0,
+        armed: Bool = false, uncounted: Int64 = 0, clearedID: UUIDv7? = nil, newestID: UUIDv7? = nil,
+        unreadFrom: UUIDv7? = nil, version: Int64 = 0, updatedAt: Timestamp? = nil
     ) {
+        self.policy = policy
+        self.given = given
         self.unreadCount = unreadCount
         self.unreadSinceCleared = unreadSinceCleared
         self.armed = armed
@@ -52,21 +64,20 @@ package struct InboxState: Equatable, Sendable {
         self.updatedAt = updatedAt
     }
 
-    package func count(_ policy: BadgePolicy) -> Int64 {
-        guard armed || policy == .sinceOpened else { return 0 }
-        return max(0, countable(policy) - uncounted)
-    }
-
-    /// Returns what the badge counts when nothing is left out.
-    private func countable(_ policy: BadgePolicy) -> Int64 {
+    /// The number on the icon.
+    package var count: Int64 {
         switch policy {
-        case .unread: unreadCount
-        case .sinceOpened: unreadSinceCleared
+        case .unread: armed ? max(0, unreadCount - uncounted) : 0
+        case .sinceOpened: max(0, unreadSinceCleared - uncounted)
+        case .given: given
         }
     }
 
-    package func badge(_ policy: BadgePolicy) -> Badge {
-        Badge(count: count(policy), unreadCount: unreadCount, version: version, updatedAt: updatedAt)
+    /// The unread ones that the policy counts when nothing is left out.
+    private var countable: Int64 { policy == .sinceOpened ? unreadSinceCleared : unreadCount }
+
+    package var badge: Badge {
+        Badge(count: count, unreadCount: unreadCount, version: version, updatedAt: updatedAt, isGiven: policy == .given)
     }
 
     /// Returns whether a notification counts as newer than the last clearing.
@@ -81,10 +92,10 @@ package struct InboxState: Equatable, Sendable {
     }
 
     /// A notification came in from elsewhere, where its user has seen it or not: the number stays as it is.
-    package mutating func imported(_ id: UUIDv7, isUnread: Bool, policy: BadgePolicy) {
+    package mutating func imported(_ id: UUIDv7, isUnread: Bool) {
         newestID = newestID.map { max($0, id) } ?? id
         guard isUnread else { return }
-        let shown = count(policy)
+        let shown = count
         let wasAllSeen = unreadSinceCleared == 0
         // With nothing unread the number is 0, armed or not.
         let wasArmed = armed && unreadCount > 0
@@ -94,7 +105,7 @@ package struct InboxState: Equatable, Sendable {
             clearedID = id
             unreadSinceCleared = 0
         }
-        uncounted += count(policy) - shown
+        uncounted += count - shown
     }
 
     package mutating func markedUnread(_ id: UUIDv7) { addUnread(id) }
@@ -113,11 +124,11 @@ package struct InboxState: Equatable, Sendable {
     }
 
     /// One that has had its time is deleted. The old ones go first, and those left out of the number are the older ones.
-    package mutating func expired(_ id: UUIDv7, wasUnread: Bool, policy: BadgePolicy) {
+    package mutating func expired(_ id: UUIDv7, wasUnread: Bool) {
         guard wasUnread else { return }
-        let before = countable(policy)
+        let before = countable
         removeUnread(id)
-        if countable(policy) < before, uncounted > 0 { uncounted -= 1 }
+        if countable < before, uncounted > 0 { uncounted -= 1 }
     }
 
     private mutating func removeUnread(_ id: UUIDv7) {
@@ -125,35 +136,52 @@ package struct InboxState: Equatable, Sendable {
         if isSinceCleared(id) { unreadSinceCleared -= 1 }
     }
 
-    /// All that were unread in a range, so many, were marked read at once. The last clearing covered them.
+    /// All that were unread in a range, so many, were marked read at once. The last clearing isn't within it, but may be its end.
     package mutating func markedRead(_ count: Int64, in range: ClosedRange<UUIDv7>) {
         unreadCount -= count
+        if clearedID.map({ $0 <= range.lowerBound && $0 < range.upperBound }) ?? true {
+            unreadSinceCleared = max(0, unreadSinceCleared - count)
+        }
         let from = unreadFrom ?? .least
         if from >= range.lowerBound { unreadFrom = max(from, range.upperBound) }
     }
 
-    /// The user has seen what is there: disarms, and what comes later counts from here.
+    /// The user has seen what is there: disarms, and what comes later counts from here. A number that is given stays.
     package mutating func cleared() {
+        guard policy != .given else { return }
         armed = false
         uncounted = 0
         clearedID = newestID
         unreadSinceCleared = 0
     }
 
+    /// A producer gave the number.
+    package mutating func gave(_ sum: Int64) { given = sum }
+
     /// To be called once at the end of every transaction: `version` becomes max(previous + 1, now) when the count or the
     /// unread count differs from what it was before, so that a restored database can't go backwards for a client.
-    package mutating func stamp(before: InboxState, policy: BadgePolicy, now: Timestamp) {
+    package mutating func stamp(before: InboxState, now: Timestamp) {
         // Those left out may be among the ones that are gone.
-        uncounted = min(uncounted, countable(policy))
-        guard count(policy) != before.count(policy) || unreadCount != before.unreadCount else { return }
+        uncounted = min(uncounted, countable)
+        guard count != before.count || unreadCount != before.unreadCount else { return }
         self = restamped(now: now)
     }
 
-    /// Returns the state for another policy, which leaves nothing out.
-    package func adopting(_ policy: BadgePolicy, from old: BadgePolicy, now: Timestamp) -> InboxState {
+    /// Returns the state under another policy, which leaves nothing out. `given` begins with the number that there is.
+    package func adopting(_ policy: BadgePolicy, now: Timestamp) -> InboxState {
         var state = self
+        state.policy = policy
+        state.given = policy == .given ? count : 0
         state.uncounted = 0
-        return state.count(policy) == count(old) ? state : state.restamped(now: now)
+        return state.count == count ? state : state.restamped(now: now)
+    }
+
+    /// Returns the state when an older notification may be unread.
+    package func reaching(_ id: UUIDv7) -> InboxState {
+        guard let unreadFrom, unreadFrom > id else { return self }
+        var state = self
+        state.unreadFrom = id
+        return state
     }
 
     /// Returns the state under its next version.

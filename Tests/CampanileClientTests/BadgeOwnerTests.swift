@@ -203,6 +203,23 @@ struct BadgeOwnerTests {
 
 @Suite("A clearing that the server must be told")
 struct BadgeClearingTests {
+    @Test("a number that the backend gives is shown again after the server refused to clear it, and no clearing is owed")
+    func given() async throws {
+        let transport = ScriptedTransport { call, _ in
+            call.method == "GET" ? .badge(7, version: 20) : .problem(409, "badge_is_given")
+        }
+        let store = BadgeStore(storage: .memory())
+        store.signedIn("alice")
+        store.apply(.of(7, 20))
+        try await store.clear(.scripted(transport))
+        #expect(store.count == 7 && store.version == 20)
+        try await store.refresh(.scripted(transport))
+        #expect(transport.summary == ["DELETE /badge", "GET /badge", "GET /badge"])
+        // From then on it isn't 0 in between, which would empty the notification center.
+        store.clear()
+        #expect(store.count == 7)
+    }
+
     @Test("one that didn't reach the server is made up for, over a launch, if nothing has changed there since")
     func madeUp() async throws {
         let transport = ScriptedTransport { call, number in

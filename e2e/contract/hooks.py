@@ -18,6 +18,7 @@ from e2e.contract.openapi_document import resolve, responses, tighten
 
 USER = os.environ["CONTRACT_USER"]
 USER_TOKEN, PRODUCER_KEY = os.environ["CONTRACT_USER_TOKEN"], os.environ["CONTRACT_PRODUCER_KEY"]
+OWN_INBOX_KEY = os.environ["CONTRACT_OWN_INBOX_KEY"]   # of an app whose badge is given
 DEVICE_TOKEN = os.environ["CONTRACT_DEVICE_TOKEN"]
 NATIVE_USER_AGENT = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA_JSON_MARGIN = 128   # the server's JSON may be longer than Python's: it escapes and writes numbers differently
@@ -29,8 +30,10 @@ PAGED = {"listNotifications": ("limit", "status", "category"), "searchDeliveries
 # words, and what an app shows.
 OWN_WORDS = {
     "POST /notifications": {"user_id", "user_ids", "external_id", "thread_id"}, "DELETE /notifications": {"external_id"},
+    "PUT /users/{user_id}/badge": {"user_id"}, "POST /users/{user_id}/reads": {"user_id", "ids", "external_ids"},
     "PATCH /notifications/{id}": {"user_id"}, "DELETE /notifications/{id}": {"user_id"}, "POST /notifications/reconcile": {"ids"},
 }
+GIVING = ("giveBadge", "markReadOfUser", "createNotification")   # operations that may carry a given number
 EDITED = ("title", "subtitle", "body", "deep_link", "data", "category")
 PROBES_PER_OPERATION = 25  # requests that a check of this file adds; more would only repeat themselves
 
@@ -254,6 +257,23 @@ def _is_stateful(case):
     return case.meta is not None and case.meta.phase.name.value == "stateful"
 
 
+def _give(case, operation):
+    """Gives a number in the app whose badge is given. A chain's links lead on in the other app, whose badge isn't."""
+    if operation == "createNotification" and _is_stateful(case):
+        case.body.pop("badge", None)
+    given = case.body if operation == "giveBadge" else case.body.get("badge")
+    if not isinstance(given, dict):
+        return
+    case.headers = {**(case.headers or {}), "Authorization": f"Bearer {OWN_INBOX_KEY}"}
+    if isinstance(given.get("tenant"), str):
+        # A user has 100 tenants, which the schema can't say.
+        given["tenant"] = _fit_text(given["tenant"], 64) if len(given["tenant"].encode()) > 64 else given["tenant"]
+        if operation == "createNotification":
+            case.body["user_id"] = str(uuid.uuid4())
+        else:
+            case.path_parameters = {**case.path_parameters, "user_id": str(uuid.uuid4())}
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Makes a case that is meant to be valid really so, in every phase. Cases that are meant to be invalid pass unchanged, but for
@@ -289,6 +309,8 @@ def before_call(context, case, kwargs):
         # So many users need one, which the schema can't say.
         if case.headers and "Idempotency-Key" in case.headers or len(case.body.get("user_ids") or []) > 100:
             case.headers = {**(case.headers or {}), "Idempotency-Key": str(uuid.uuid4())}
+    if operation in GIVING and isinstance(case.body, dict):
+        _give(case, operation)
     if operation == "updateNotification" and isinstance(case.body, dict) and not case.body.keys() & {"read", *EDITED}:
         # `push` alone edits nothing, which the schema can't say.
         case.body["title"] = "x"

@@ -113,13 +113,18 @@ public final class CampanileAPI: Sendable {
         try await call("GET", "/badge", user: user, Badge.init(json:))
     }
 
-    /// Clears the number on every device, because the user has seen the inbox. Not repeated after a failure, because a
+    /// Clears the number on every device, because the user has seen the inbox. A number that the app's backend gives (`badge.policy: given`)
+    /// stays, and is what this returns. Not repeated after a failure, because a
     /// later call could clear notifications that nobody has seen; `BadgeStore.clear` makes up for it.
     @discardableResult
-    public func clearBadge() async throws -> Badge { try await clearBadge(as: CallUser()) }
+    public func clearBadge() async throws -> Badge { try await clearBadge(as: CallUser()).badge }
 
-    func clearBadge(as user: CallUser) async throws -> Badge {
-        try await call("DELETE", "/badge", repeats: false, user: user, Badge.init(json:))
+    func clearBadge(as user: CallUser) async throws -> (badge: Badge, isGiven: Bool) {
+        do {
+            return (try await call("DELETE", "/badge", repeats: false, user: user, Badge.init(json:)), false)
+        } catch let failure as ClientFailure where failure.code == "badge_is_given" {
+            return (try await badge(as: user), true)
+        }
     }
 
     // MARK: - Devices

@@ -33,6 +33,8 @@ struct BadgeRecord: Codable, Equatable {
     var isCleared = false
     /// True while the server doesn't know of the clearing yet.
     var owesClearing = false
+    /// True if the app's backend gives the number, as the server said when it was to clear it. Optional: earlier versions didn't store it.
+    var isGiven: Bool?
 
     init() {}
 
@@ -81,14 +83,17 @@ struct BadgeRecord: Codable, Equatable {
     }
 
     /// Takes the answer to the clearing itself, whose version may be the cleared one.
-    mutating func answerClearing(_ badge: Badge, in session: Int) -> Bool {
+    mutating func answerClearing(_ badge: Badge, isGiven: Bool, in session: Int) -> Bool {
+        let before = self
         if badge.version >= version, session == self.session { (isCleared, owesClearing) = (false, false) }
-        return answer(badge, in: session)
+        if session == self.session { self.isGiven = isGiven ? true : nil }
+        return answer(badge, in: session) || self != before
     }
 
-    /// Sets 0, because the user has seen the inbox.
+    /// Sets 0, because the user has seen the inbox. A number that the backend gives stays: a 0 in between would empty iOS's
+    /// notification center.
     mutating func clear() -> Bool {
-        guard owner != .nobody else { return false }
+        guard owner != .nobody, isGiven != true else { return false }
         (count, isCleared, owesClearing) = (0, true, true)
         return true
     }

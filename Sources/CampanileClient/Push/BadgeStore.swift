@@ -174,8 +174,8 @@ public final class BadgeStore: Sendable {
         guard record.session == session, record.owner != .nobody else { return }
         state.withLock { $0.clearings += 1 }
         defer { state.withLock { $0.clearings -= 1 } }
-        let answer = try await api.clearBadge(as: user)
-        change { $0.answerClearing(answer, in: session) }
+        let (badge, isGiven) = try await api.clearBadge(as: user)
+        change { $0.answerClearing(badge, isGiven: isGiven, in: session) }
     }
 
     // MARK: - Numbers from iOS

@@ -8,6 +8,7 @@ struct BadgeResource: Sendable {
 
     func get(_ request: Request, _ user: User) throws -> Answer {
         let device = request.method == .get ? request.deviceToken : nil
+        if request.hasQuery("by") { return try getByTenant(request, user, device) }
         if let device { return try tell(device, user, request) }
         if let badge = try inboxes.badgeAtOnce(user) { return .now(BadgeResource.response(badge, request)) }
         return .later {
@@ -24,6 +25,32 @@ struct BadgeResource: Sendable {
                 if let known { known } else { try await database.snapshot { try look(device, user, in: $0) } }
             let told = isNews ? try await inboxes.acknowledgeIfWritable(.glance, user, device: device) : nil
             return BadgeResource.response(told ?? badge, request)
+        }
+    }
+
+    /// `GET /badge?by=tenant`.
+    private func getByTenant(_ request: Request, _ user: User, _ device: String?) throws -> Answer {
+        guard request.query("by") == "tenant" else {
+            throw ClientError.invalid([FieldError("by", .invalid, "by must be tenant.")])
+        }
+        return .later {
+            if let device, try await database.snapshot({ try look(device, user, in: $0) }).isNews {
+                _ = try await inboxes.acknowledgeIfWritable(.glance, user, device: device)
+            }
+            let (badge, tenants) = try await database.snapshot { reading in
+                let badge = try inboxes.badge(user, in: reading)
+                let inbox = try badge.isGiven ? user.inbox(in: reading) : nil
+                return (badge, try inbox.map { try reading.tenantBadges.all(of: $0) } ?? [])
+            }
+            let numbers = tenants.map { JSONValue.Member($0.tenant, .integer($0.count)) }
+            let body = badge.json(with: [.init("tenants", .object(numbers))]).text
+            // A tenant may come in while the version stays, with a 0.
+            let tag = "\"\(body.withUnsafeBytes(contentHash))\""
+            var response = Response(
+                status: request.knows(tag) ? 304 : 200, contentType: "application/json", body: .array(body))
+            response.add("Cache-Control", "private, no-cache")
+            response.add("ETag", .text(tag))
+            return response
         }
     }
 

@@ -142,7 +142,7 @@ final class HealthResource: Sendable {
         do {
             try await database.rehearse { transaction in
                 let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
-                try transaction.idempotencyKeys.store(large, to: [], key: "", apiKey: APIKeyID(0))
+                try transaction.idempotencyKeys.store(large, to: IdempotencyKey(text: "", producer: APIKeyID(0), fingerprint: []))
             }
             // Among users' writes, because it is to show that those can be done.
             try await database.write { try $0.programState.proveWritable(by: node) }

@@ -5,7 +5,8 @@ import HTTPEngine
 extension IdempotencyKey {
     /// The key of a request, if it has one: a structured field string in quotes, or the bare text that most clients send.
     /// - Throws: `ClientError` 422 for a key that is none.
-    init?(of request: Request, from producer: Producer) throws {
+    /// - Parameter outboxMilliseconds: for how long a key of an outbox is remembered.
+    init?(of request: Request, from producer: Producer, outboxMilliseconds: Int64) throws {
         let fields = request.headers("idempotency-key")
         guard let field = fields.first else { return nil }
         var text = field
@@ -16,7 +17,8 @@ extension IdempotencyKey {
         guard fields.count == 1, !text.isEmpty, text.utf8.count <= Limits.idempotencyKeyBytes,
             text.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C })
         else { throw IdempotencyKey.mistake() }
-        self.init(text: text, producer: producer.keyID, fingerprint: Array(SHA256.hash(data: request.body)))
+        self.init(text: text, producer: producer.firstKeyID, fingerprint: Array(SHA256.hash(data: request.body)))
+        if text.hasPrefix(IdempotencyKey.outboxPrefix) { keptMilliseconds = outboxMilliseconds }
     }
 
     private static func mistake() -> ClientError {

@@ -84,6 +84,20 @@ struct JSONObject {
         return string
     }
 
+    /// An array of strings, each once; nil when a mistake was noted.
+    mutating func texts(_ value: JSONValue, _ field: String, most: Int) -> [String]? {
+        guard case .array(let values) = value else {
+            fail(field, .wrongType, "\(field) must be an array of strings.")
+            return nil
+        }
+        let texts = values.compactMap { if case .string(let text) = $0 { text } else { nil } }
+        if texts.count != values.count { fail(field, .wrongType, "\(field) must be an array of strings.") }
+        if values.count > most { fail(field, .tooMany, "\(field) must hold at most \(most) ids.") }
+        // Two texts that only look alike are two ids: bytes are compared, and not characters.
+        var seen: Set<ExactText> = []
+        return texts.filter { seen.insert(ExactText($0)).inserted }
+    }
+
     mutating func bool(_ field: String) -> Bool? {
         guard let value = value(field) else { return nil }
         guard case .bool(let bool) = value else {

@@ -9,6 +9,10 @@ extension NewNotification {
         let content = NotificationContent(from: &object, rules)
         let push = PushRequestOptions(from: &object, rules)
         let externalID = object.externalID()
+        let badge = GivenBadge.nested(in: &object)
+        if isForMany, object.value("badge") != nil {
+            object.fail("badge", .exclusive, "A badge is one user's: give user_id.")
+        }
         object.refuseUnknown()
         if let content, push.push, !object.errors.contains(where: { $0.code == .tooLong }), !PushLimit.fits(content, push, rules)
         {
@@ -18,6 +22,7 @@ extension NewNotification {
         guard let content, !userIDs.isEmpty else { throw ClientError(.internalError) }
         self.init(userIDs: userIDs, content: content, push: push, isForMany: isForMany)
         self.externalID = externalID
+        self.badge = badge
     }
 
     private static func recipients(_ object: inout JSONObject) -> (userIDs: [String], isForMany: Bool) {
@@ -148,7 +153,7 @@ extension PayloadFields {
 
 extension JSONValue {
     /// Whole numbers that are written otherwise, such as 1.0, as integers: to JSON they are the same (JSON Schema, "Numeric types").
-    fileprivate var withWholeNumbers: JSONValue {
+    var withWholeNumbers: JSONValue {
         switch self {
         case .number(let text):
             guard let number = Double(text), let whole = Int64(exactly: number) else { return self }

@@ -7,13 +7,14 @@ struct NotificationResource: Sendable {
     let publisher: Publisher
     let inboxes: Inboxes
     let dryRun: DryRun
+    let outboxMilliseconds: Int64
     private var rules: PerApp<NotificationRules> { dryRun.rules }
 
     // MARK: POST /notifications
 
     func create(_ request: Request, _ producer: Producer) throws -> Answer {
         if try isDryRun(request) { return try preview(request, producer) }
-        let key = try IdempotencyKey(of: request, from: producer)
+        let key = try IdempotencyKey(of: request, from: producer, outboxMilliseconds: outboxMilliseconds)
         let object = try JSONObject(of: request)
         let rules = rules[producer.app]
         do {
@@ -191,21 +192,10 @@ struct NotificationResource: Sendable {
     /// The ids that a device shows, each once.
     private func shownIDs(of request: Request) throws -> [String] {
         var object = try JSONObject(of: request)
-        var ids: [String] = []
-        if let value = object.required(object.value("ids"), "ids") {
-            var seen: Set<ExactText> = []
-            if case .array(let values) = value {
-                let texts = values.compactMap { if case .string(let text) = $0 { text } else { nil } }
-                ids = texts.filter { seen.insert(ExactText($0)).inserted }
-                if texts.count != values.count { object.fail("ids", .wrongType, "ids must be an array of strings.") }
-                if values.count > Limits.reconciledIDs {
-                    object.fail("ids", .tooMany, "ids must hold at most \(Limits.reconciledIDs) ids.")
-                }
-            } else {
-                object.fail("ids", .wrongType, "ids must be an array of strings.")
-            }
-        }
+        let value = object.required(object.value("ids"), "ids")
+        let ids = value.flatMap { object.texts($0, "ids", most: Limits.reconciledIDs) }
         try object.throwIfInvalid()
+        guard let ids else { throw ClientError(.internalError) }
         return ids
     }
 

@@ -99,11 +99,14 @@ extension DeviceReport {
 }
 
 extension Badge {
-    var json: JSONValue {
-        .object([
-            .init("count", .integer(count)), .init("unread_count", .integer(unreadCount)), .init("version", .integer(version)),
-            .init("updated_at", .time(updatedAt)),
-        ])
+    var json: JSONValue { json(with: []) }
+
+    func json(with more: [JSONValue.Member]) -> JSONValue {
+        .object(
+            [
+                .init("count", .integer(count)), .init("unread_count", .integer(unreadCount)),
+                .init("version", .integer(version)), .init("updated_at", .time(updatedAt)),
+            ] + more)
     }
 }
 

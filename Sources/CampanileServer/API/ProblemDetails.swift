@@ -43,11 +43,11 @@ extension ClientError.Code {
         case .forbidden: 403
         case .notFound: 404
         case .methodNotAllowed: 405
-        case .idempotencyConflict, .externalIDTaken: 409
+        case .idempotencyConflict, .externalIDTaken, .badgeIsGiven, .badgeIsNotGiven: 409
         case .bodyTooLarge: 413
         case .uriTooLong: 414
         case .unsupportedMediaType: 415
-        case .invalid, .idempotencyMismatch, .idempotencyKeyRequired: 422
+        case .invalid, .idempotencyMismatch, .idempotencyKeyRequired, .tooManyTenants: 422
         case .upgradeRequired: 426
         case .tooManyStreams: 429
         case .headersTooLarge: 431
@@ -68,6 +68,9 @@ extension ClientError.Code {
         case .idempotencyMismatch: "This Idempotency-Key was used with another body"
         case .idempotencyKeyRequired: "A call for so many users needs an Idempotency-Key"
         case .externalIDTaken: "The external_id is taken"
+        case .badgeIsGiven: "A producer gives this badge"
+        case .badgeIsNotGiven: "This badge is not given by a producer"
+        case .tooManyTenants: "The user's badge has too many tenants"
         case .bodyTooLarge: "The body is too large"
         case .uriTooLong: "The URI is too long"
         case .unsupportedMediaType: "The body must be application/json"

@@ -6,6 +6,7 @@ struct Routes {
     let notifications: NotificationResource
     let devices: DeviceTokenResource
     let badge: BadgeResource
+    let users: UserResource
     let streams: StreamResource
     let cable: CableResource
     let deliveries: DeliveryResource
@@ -49,6 +50,9 @@ struct Routes {
             // The badge
             Route(.get, "/badge", operationID: "getBadge", handler: .user(badge.get)),
             Route(.delete, "/badge", operationID: "clearBadge", handler: .user(badge.delete)),
+            // An inbox that the app keeps itself
+            Route(.put, "/users/{user_id}/badge", operationID: "giveBadge", handler: .producer(users.giveBadge)),
+            Route(.post, "/users/{user_id}/reads", operationID: "markReadOfUser", handler: .producer(users.markRead)),
             // What happens, as it happens
             Route(.get, "/badge/stream", operationID: "streamBadge", handler: .listener(streams.badge)),
             Route(

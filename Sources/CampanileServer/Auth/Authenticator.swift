@@ -81,12 +81,17 @@ final class Authenticator: Sendable {
     private func apiKey(_ key: [UInt8]) async throws -> Principal {
         let generation = cache.generation
         let hash = APIKey.hash(key)
-        guard let record = try await database.read({ try $0.apiKeys.find(hash: hash) }) else {
+        let found = try await database.read { reading in
+            try reading.apiKeys.find(hash: hash).map { record in
+                (record, try reading.apiKeys.first(name: record.name, app: record.app) ?? record.id)
+            }
+        }
+        guard let (record, first) = found else {
             throw ClientError.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
         let principal: Principal =
             switch record.kind {
-            case .producer: .producer(Producer(keyID: record.id, name: record.name, app: record.app))
+            case .producer: .producer(Producer(keyID: record.id, firstKeyID: first, name: record.name, app: record.app))
             case .operate: .operator(Operator(name: record.name, app: record.app))
             }
         cache.remember(principal, for: key, until: Timestamp(milliseconds: .max), generation: generation)

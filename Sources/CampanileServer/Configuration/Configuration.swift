@@ -109,6 +109,7 @@ package struct Configuration: Sendable, Equatable {
         package var categories: [ExactText: NotificationCategory]?
         package var categoriesOnly: Bool?
         package var pathConfiguration: PathConfiguration?
+        package var badgePolicy: BadgePolicy?
 
         package init(apns: APNs? = nil, fcm: FCM? = nil) {
             self.apns = apns
@@ -279,6 +280,8 @@ package struct Configuration: Sendable, Equatable {
         package var deliveriesMilliseconds: Int64 = 30 * 24 * 3_600_000
         /// For how long a device wasn't seen whose token goes; nil: none goes.
         package var deviceTokensMilliseconds: Int64? = 270 * 24 * 3_600_000
+        /// For how long the answer to an Idempotency-Key that begins with `outbox:` is remembered.
+        package var outboxKeysMilliseconds: Int64 = 30 * 24 * 3_600_000
 
         package init() {}
     }

@@ -92,12 +92,12 @@ final class ConfigurationReader {
         let siblings = knownSettings.filter { $0.dropLast() == path.dropLast() }.compactMap(\.last)
         // A name from elsewhere was hardly meant in an element of a list.
         let isElement = path.contains { $0.hasSuffix("]") }
-        let elsewhere =
-            isElement
-            ? []
-            : knownSettings.filter { $0.last == key }.map { known in
-                known.count == 1 ? "\(key) at the top level" : known.joined(separator: ".")
-            }
+        let namesakes = isElement ? [] : knownSettings.filter { $0.last == key }
+        // What an app has of its own stands for all at less depth.
+        let depth = namesakes.map(\.count).min()
+        let elsewhere = namesakes.filter { $0.count == depth }.map { known in
+            known.count == 1 ? "\(key) at the top level" : known.joined(separator: ".")
+        }
         let meant = nearestNames(to: key, among: siblings).first ?? (elsewhere.count == 1 ? elsewhere.first : nil)
         return "there is no setting \(quotedForMessage(key))\(place)\(meant.map { "; did you mean \($0)?" } ?? "")"
     }

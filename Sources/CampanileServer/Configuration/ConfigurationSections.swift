@@ -70,6 +70,9 @@ extension Configuration.App {
         if section.isWritten("path_configuration") {
             pathConfiguration = Configuration.PathConfiguration(section.section("path_configuration"))
         }
+        let badge = section.section("badge")
+        badgePolicy = badge.value("policy", .word(BadgePolicy.self))?.value
+        badge.close()
         section.close()
     }
 }
@@ -219,6 +222,9 @@ extension Configuration.Retention {
         section.value("per_inbox", .never(or: .wholeNumber(1...10_000_000))).map { perInbox = $0.value }
         section.value("deliveries", .duration(atLeast: hour)).map { deliveriesMilliseconds = $0.value }
         section.value("device_tokens", .never(or: .duration(atLeast: day))).map { deviceTokensMilliseconds = $0.value }
+        section.value("outbox_keys", .duration(atLeast: Limits.idempotencyKeyMilliseconds)).map {
+            outboxKeysMilliseconds = $0.value
+        }
         section.close()
     }
 }

@@ -10,6 +10,11 @@ extension Configuration {
             deepLinks: own?.deepLinks ?? deepLinks, categories: own?.categories ?? categories,
             categoriesOnly: own?.categoriesOnly ?? categoriesOnly, mutableContent: own?.mutableContent ?? false)
     }
+
+    /// The policies of the apps that have their own; the top level's holds for the others.
+    var badgePolicies: PerApp<BadgePolicy> {
+        PerApp(apps.filter { $0.value.badgePolicy != nil }.keys) { apps[$0]?.badgePolicy ?? badge.policy }
+    }
 }
 
 extension PerApp {

@@ -5,7 +5,8 @@ package import Push
 /// differs from the badge's. Every event of the inbox calls `countChanged`; the delivery worker asks `owes` again before it sends
 /// and after every answer, so that nothing outdated goes out and nothing owed is forgotten.
 package struct BadgePushes: Sendable {
-    let policy: BadgePolicy
+    /// The policy of each app.
+    let policies: PerApp<BadgePolicy>
     let syncOnRead: Bool
     let androidData: Bool
     /// True if a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
@@ -15,10 +16,10 @@ package struct BadgePushes: Sendable {
     let signal = WakeSignal()
 
     package init(
-        policy: BadgePolicy, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false,
+        policies: PerApp<BadgePolicy>, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false,
         contentAvailable: ContentAvailable = .whenDismissing
     ) {
-        self.policy = policy
+        self.policies = policies
         self.syncOnRead = syncOnRead
         self.androidData = androidData
         self.neverZeroWhileOthersRemain = neverZeroWhileOthersRemain
@@ -66,7 +67,7 @@ package struct BadgePushes: Sendable {
     }
 
     func isKeptBack(_ badge: Badge) -> Bool {
-        neverZeroWhileOthersRemain && badge.count == 0 && badge.unreadCount > 0
+        neverZeroWhileOthersRemain && !badge.isGiven && badge.count == 0 && badge.unreadCount > 0
     }
 
     /// Returns whether pushes may be owed after a change of the inbox: the number changed, or a 0 began or ceased to be kept
@@ -120,7 +121,7 @@ package struct BadgePushes: Sendable {
     func countChanged(
         _ inbox: inout Inbox, except acting: Int? = nil, isUrgent: Bool = false, only places: [Int]? = nil
     ) {
-        let (badge, now) = (inbox.state.badge(policy), inbox.now)
+        let (badge, now) = (inbox.state.badge, inbox.now)
         for place in places ?? Array(inbox.devices.indices) where place != acting {
             let device = inbox.devices[place].schedule
             let isOwed = owes(device, badge, now: now)
@@ -141,15 +142,12 @@ package struct BadgePushes: Sendable {
         }
     }
 
-    /// Takes the place of the policy that the last start had: the inboxes whose number that changes get a new version, and
+    /// Takes the place of the policies that the last start had: the inboxes whose number that changes get a new version, and
     /// their devices are owed it.
     /// - Returns: how many inboxes.
-    func adoptPolicy(in transaction: StoreTransaction) throws -> Int {
-        let before = try transaction.programState.holdBadgePolicy()
-        guard before != policy else { return 0 }
-        try transaction.programState.setBadgePolicy(policy)
-        guard let before else { return 0 }
-        let changed = try transaction.inboxes.restamp(from: before, to: policy)
+    func adoptPolicies(in transaction: StoreTransaction) throws -> Int {
+        guard try transaction.programState.adopt(policies) else { return 0 }
+        let changed = try transaction.inboxes.adopt(policies)
         for id in changed {
             var inbox = try transaction.inboxes.load(id)
             countChanged(&inbox)
@@ -181,7 +179,7 @@ package struct BadgePushes: Sendable {
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
     func tell(_ place: Int, of inbox: inout Inbox) {
-        let (badge, now) = (inbox.state.badge(policy), inbox.now)
+        let (badge, now) = (inbox.state.badge, inbox.now)
         inbox.changeDevice(place) { device in
             if badge.count == 0 { device.becomesZero(at: now) }
             device.toldCount = badge.count

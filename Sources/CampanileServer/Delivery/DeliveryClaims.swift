@@ -60,7 +60,7 @@ package struct DeliveryClaims: Sendable {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
         var budget = Limits.pointlessAlerts
-        let due = try transaction.deviceTokens.due(lane, shards: leases.claimable(), limit: looks, policy: badgePushes.policy)
+        let due = try transaction.deviceTokens.due(lane, shards: leases.claimable(), limit: looks)
         for device in due {
             let push = try claim(device, &terms, &budget, maySend: claimed.count < limit, in: transaction)
             if let push { claimed.append(push) }
@@ -91,7 +91,7 @@ package struct DeliveryClaims: Sendable {
                 notification, terms, platform: device.target.platform, appVersion: device.appVersion),
             takePlace(Lane(app: order.app, provider: device.target.provider))
         else { return nil }
-        let badge = inbox.state.badge(badgePushes.policy)
+        let badge = inbox.state.badge
         let delivery = Delivery(
             notificationID: notification.id, id: makeID(), inbox: inbox.id, attempts: 0, trace: order.trace,
             createdAt: notification.createdAt)

@@ -213,7 +213,7 @@ struct DeliverySettlements: Sendable {
         if !isAlertDue || device.isLeft || isRefused {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
-            badgePushes.owe(&schedule, device.inbox.badge(badgePushes.policy), notBefore: notBefore, now: now)
+            badgePushes.owe(&schedule, device.inbox.badge, notBefore: notBefore, now: now)
         }
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }

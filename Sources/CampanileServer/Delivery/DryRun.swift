@@ -81,16 +81,25 @@ final class DryRun: Sendable {
     private func build(
         _ new: NewNotification, _ userID: String, _ app: String, _ now: Timestamp
     ) throws -> ([Push], [Withheld]) {
-        let (state, devices) = try database.readBlocking { reading in
-            guard let inbox = try reading.inboxes.id(app: app, userID: userID) else { return (InboxState(), [Device]()) }
-            return (try reading.inboxes.state(inbox), try reading.deviceTokens.devices(inbox: inbox))
+        let (state, sum, devices) = try database.readBlocking { reading in
+            let inbox = try reading.inboxes.id(app: app, userID: userID)
+            let state =
+                try inbox.map { try reading.inboxes.state($0) } ?? InboxState(policy: reading.programState.badgePolicy(of: app))
+            if new.badge != nil, state.policy != .given { throw ClientError.badgeIsNotGiven(state.policy) }
+            let sum = try new.badge.flatMap { given in
+                try given.sum(
+                    after: inbox.map { try reading.tenantBadges.before(given.tenant, of: $0) }
+                        ?? .init(tenants: 0, sum: 0, own: nil))
+            }
+            return (state, sum, try inbox.map { try reading.deviceTokens.devices(inbox: $0) } ?? [])
         }
         let notification = Notification(
             id: ids.next(after: state.newestID), createdAt: now, readAt: nil, content: new.content, push: new.push.begun(at: now))
         var after = state
         after.created(notification.id)
-        after.stamp(before: state, policy: badgePushes.policy, now: now)
-        let badge = after.badge(badgePushes.policy)
+        if let sum { after.gave(sum) }
+        after.stamp(before: state, now: now)
+        let badge = after.badge
         let terms = rules[app].terms(of: new.content)
         var (pushes, withheld): ([Push], [Withheld]) = ([], [])
         for device in devices {

@@ -73,7 +73,7 @@ struct DeviceRegistry: Sendable {
         // With its new platform.
         guard var schedule = try transaction.deviceTokens.device(before.schedule.id)?.schedule else { return }
         schedule.sending = nil
-        let badge = inbox.state.badge(badgePushes.policy)
+        let badge = inbox.state.badge
         // The old owner's app may have shown any number, from the server or not.
         schedule.attempted = true
         schedule.toldCount = nil

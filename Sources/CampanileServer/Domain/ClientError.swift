@@ -14,6 +14,9 @@ package struct ClientError: Error, Sendable {
         case idempotencyMismatch = "idempotency_mismatch"
         case idempotencyKeyRequired = "idempotency_key_required"
         case externalIDTaken = "external_id_taken"
+        case badgeIsGiven = "badge_is_given"
+        case badgeIsNotGiven = "badge_is_not_given"
+        case tooManyTenants = "too_many_tenants"
         case bodyTooLarge = "body_too_large"
         case uriTooLong = "uri_too_long"
         case unsupportedMediaType = "unsupported_media_type"
@@ -63,6 +66,20 @@ package struct ClientError: Error, Sendable {
         var error = ClientError(.externalIDTaken, detail: "A notification of a user was created with this external_id \(outcome)")
         error.notificationID = holder
         return error
+    }
+
+    static let tooManyTenants = ClientError(
+        .tooManyTenants, detail: "A user's badge is the sum of at most \(Limits.tenantsPerUser) tenants' numbers.")
+
+    static let badgeIsGiven = ClientError(
+        .badgeIsGiven, detail: "A producer gives this app's badge (badge.policy: given), and no look at the inbox clears it.")
+
+    static func badgeIsNotGiven(_ policy: BadgePolicy) -> ClientError {
+        ClientError(
+            .badgeIsNotGiven,
+            detail:
+                "This app's badge follows badge.policy: \(policy.rawValue). Only under the policy given a producer gives the number."
+        )
     }
 
     static func invalid(_ errors: [FieldError]) -> ClientError {

@@ -20,13 +20,16 @@ struct DeviceSchedule: Sendable, Equatable {
     /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
     /// The notifications that are to leave its notification centre; nil: none.
-    var dismissals: Dismissals?
+    var dismissals: Dismissals? { didSet { changesScreen = changesScreen || dismissals != oldValue } }
     /// The time at which the number became 0 on an iPhone: iOS emptied its notification centre then.
-    var emptiedAt: Timestamp?
+    var emptiedAt: Timestamp? { didSet { changesScreen = changesScreen || emptiedAt != oldValue } }
     /// The time at which a provider last accepted a badge push.
-    var syncedAt: Timestamp?
+    var syncedAt: Timestamp? { didSet { changesScreen = changesScreen || syncedAt != oldValue } }
     /// The time at which the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
+
+    /// True if what is on its screen, or was synced, has changed since it was read: an alert seldom changes that.
+    private(set) var changesScreen = false
 
     var isInFlight: Bool { lease != 0 }
 

@@ -36,12 +36,17 @@ struct Inbox: Sendable {
         loaded = row.state
     }
 
+    /// - Throws: `ClientError` 409 if its number isn't given by a producer.
+    func requireGiven() throws {
+        if state.policy != .given { throw ClientError.badgeIsNotGiven(state.policy) }
+    }
+
     /// Changes the state by something that happened, stamps it, and records the event.
     /// - Parameter event: the event for the streams, beside the badge.
-    mutating func apply(_ event: InboxEvent?, _ policy: BadgePolicy, _ change: (inout InboxState) -> Void) {
+    mutating func apply(_ event: InboxEvent?, _ change: (inout InboxState) -> Void) {
         let before = state
         change(&state)
-        state.stamp(before: before, policy: policy, now: now)
+        state.stamp(before: before, now: now)
         if let event { record(event) }
         if state.version != before.version { record(.badge) }
     }
@@ -173,6 +178,34 @@ struct Inbox: Sendable {
 
     /// The devices that named themselves.
     var seen: [DeviceID] { seenDevices.sorted().map { devices[$0].schedule.id } }
+}
+
+/// The number that a producer gives a user's badge, or the part of it that is one tenant's: the icon shows the sum.
+package struct GivenBadge: Sendable, Equatable {
+    let count: Int64
+    /// The producer's own, which grows: a number that comes late changes nothing.
+    let sequence: Int64
+    /// Empty for a number without one.
+    let tenant: String
+
+    /// The numbers that an inbox was given before.
+    struct Before: Sendable {
+        let tenants: Int
+        let sum: Int64
+        /// Those of the same tenant; nil: there are none.
+        let own: (count: Int64, sequence: Int64)?
+    }
+
+    /// The sum of all tenants' numbers with this one.
+    /// - Returns: nil when the tenant was given a newer one.
+    /// - Throws: `ClientError` 422 for one tenant too many.
+    func sum(after before: Before) throws -> Int64? {
+        guard let own = before.own else {
+            guard before.tenants < Limits.tenantsPerUser else { throw ClientError.tooManyTenants }
+            return before.sum + count
+        }
+        return sequence > own.sequence ? before.sum - own.count + count : nil
+    }
 }
 
 /// An event of an inbox. Streams send it.

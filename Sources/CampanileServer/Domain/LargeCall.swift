@@ -3,10 +3,16 @@ package import CampanileCore
 /// Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header) of one producer, with the body that it came with.
 struct IdempotencyKey: Hashable, Sendable {
     let text: String
-    /// The API key that sent it: equal texts of two producers are two keys.
+    /// The first API key of the producer's name in its app: equal texts of two producers are two keys, and one that replaces another goes
+    /// on with its texts.
     let producer: APIKeyID
     /// SHA-256 of the body.
     let fingerprint: [UInt8]
+    /// For how long its answer is remembered.
+    var keptMilliseconds = Limits.idempotencyKeyMilliseconds
+
+    /// Beginning of a key of an outbox, which may be sent again much later than others are.
+    static let outboxPrefix = "outbox:"
 }
 
 /// One user's notification of a call.

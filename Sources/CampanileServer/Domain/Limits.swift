@@ -5,6 +5,10 @@ package enum Limits {
     // What a producer sends
     static let userIDBytes = 255
     static let recipients = 1_000
+    static let givenCount: ClosedRange<Int64> = 0...99_999
+    static let tenantBytes = 64
+    static let tenantsPerUser = 100
+    static let readsPerCall = 100
     static let titleBytes = 256
     static let bodyBytes = 2_048
     static let categoryBytes = 64

@@ -102,6 +102,8 @@ package struct NewNotification: Sendable {
     package var externalID: String?
     /// The key that creates it; nil for one of a command.
     package var producer: APIKeyID?
+    /// The number that its user's badge has with it, under the policy `given`.
+    package var badge: GivenBadge?
     /// True if it takes more than one transaction, and so a key.
     var isLarge: Bool { userIDs.count > Limits.recipientsPerPart }
 

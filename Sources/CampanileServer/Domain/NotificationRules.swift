@@ -114,8 +114,9 @@ extension NotificationRules {
 
 /// Something of every app: made once for each that the configuration names, and once for all others.
 package struct PerApp<Value: Sendable>: Sendable {
-    private let named: [String: Value]
-    private let others: Value
+    /// Of the apps that the configuration names.
+    let named: [String: Value]
+    let others: Value
 
     /// - Parameters:
     ///   - names: of the apps that the configuration names.

@@ -48,8 +48,12 @@ package final class Producer: Sendable {
     let name: String
     let app: String
 
-    init(keyID: APIKeyID, name: String, app: String) {
+    /// The first key that its name had in its app.
+    let firstKeyID: APIKeyID
+
+    init(keyID: APIKeyID, firstKeyID: APIKeyID, name: String, app: String) {
         self.keyID = keyID
+        self.firstKeyID = firstKeyID
         self.name = name
         self.app = app
     }

@@ -4,8 +4,6 @@ import CampanileCore
 struct NotificationImport: Sendable, RecordImport {
     let app: String
     let rules: NotificationRules
-    /// That of the configuration, for a database that no server has opened yet.
-    let policy: BadgePolicy
     /// The age of a notification whose deliveries are forgotten: there is nothing to say of them any more.
     let deliveriesMilliseconds: Int64
     let random: @Sendable () -> UInt64
@@ -24,16 +22,12 @@ struct NotificationImport: Sendable, RecordImport {
 
     /// The inboxes that a transaction changes, each as it was and as it becomes: written once, at its end.
     struct Batch: Sendable {
-        /// By which the numbers on the icons are counted. A server beside the import may be started with another.
-        fileprivate let policy: BadgePolicy
         fileprivate var inboxes: [ExactText: (found: InboxRow, state: InboxState)] = [:]
     }
 
     func hints(_ entry: ImportedNotification) -> [StoreHint] { [.user(app: app, userID: entry.userID)] }
 
-    func begin(in transaction: StoreTransaction) throws -> Batch {
-        Batch(policy: try transaction.programState.badgePolicy() ?? policy)
-    }
+    func begin(in transaction: StoreTransaction) -> Batch { Batch() }
 
     func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: StoreTransaction) throws -> ImportOutcome? {
         guard try !transaction.externalIDs.isTaken(entry.externalID, app: app),
@@ -53,7 +47,7 @@ struct NotificationImport: Sendable, RecordImport {
                 NewDelivery(noneOf: notification.id, inbox: made.id, reason: .imported, at: transaction.now))
         }
         var changed = batch.inboxes[key] ?? (made, made.state)
-        changed.state.imported(notification.id, isUnread: notification.readAt == nil, policy: batch.policy)
+        changed.state.imported(notification.id, isUnread: notification.readAt == nil)
         batch.inboxes[key] = changed
         return .made
     }
@@ -61,7 +55,7 @@ struct NotificationImport: Sendable, RecordImport {
     func end(_ batch: Batch, in transaction: StoreTransaction) throws {
         for (found, state) in batch.inboxes.values {
             var inbox = Inbox(found, devices: [], now: transaction.now)
-            inbox.apply(nil, batch.policy) { $0 = state }
+            inbox.apply(nil) { $0 = state }
             try transaction.inboxes.save(inbox)
         }
     }

@@ -32,6 +32,8 @@ package struct BadgeAudit: Sendable {
     }
 
     package let inboxes: Int
+    /// Those whose number a producer gives: it isn't counted, and they are recounted for what is unread.
+    package let given: Int
     package let differences: [Difference]
     package let unreadable: [Unreadable]
 
@@ -39,7 +41,8 @@ package struct BadgeAudit: Sendable {
 
     /// The outcome, for the command line.
     package var summary: String {
-        let wrong = "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong."
+        let numbers = given == 0 ? "" : " The number of \(given) is given."
+        let wrong = "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong.\(numbers)"
         return unreadable.isEmpty ? wrong : "\(wrong) \(unreadable.count) can't be read. \(SQLError.damageRemedy)"
     }
 
@@ -69,6 +72,7 @@ package struct BadgeAudit: Sendable {
             }
         }
         self.inboxes = inboxes
+        given = Int(try database.survey { try $0.inboxes.givenCount() })
         self.differences = differences
         self.unreadable = unreadable
     }

@@ -72,20 +72,95 @@ extension Inboxes {
     }
 
     private func withdraw(_ notification: Notification, _ inbox: inout Inbox, in transaction: StoreTransaction) throws {
-        let before = inbox.state.badge(badgePushes.policy)
+        let before = inbox.state.badge
         let wasUnread = notification.readAt == nil
         let shown = wasUnread ? try self.shown(notification, &inbox, acting: nil, in: transaction) : []
-        inbox.apply(.deleted(notification.id), badgePushes.policy) { state in
+        inbox.apply(.deleted(notification.id)) { state in
             state.deleted(notification.id, wasUnread: wasUnread)
         }
         if !wasUnread { try nameCovered(notification.id, &inbox, in: transaction) }
         let showing = inbox.dismiss(.one(notification.id), shown: shown, except: nil)
-        let isNews = badgePushes.isNews(inbox.state.badge(badgePushes.policy), after: before)
+        let isNews = badgePushes.isNews(inbox.state.badge, after: before)
         badgePushes.countChanged(&inbox, isUrgent: true, only: isNews ? nil : showing)
         try transaction.notifications.delete(notification.id, inbox: inbox.id)
         if let externalID = notification.externalID, let owner = try transaction.inboxes.owner(inbox.id) {
             try transaction.externalIDs.setGone(externalID, app: owner.app, inbox: inbox.id)
         }
+    }
+
+    // MARK: The app's own inbox
+
+    /// Takes the number that a producer gives a user's badge.
+    func give(_ given: GivenBadge, to userID: String, app: String) async throws -> Badge {
+        try await database.write(hints: [.user(app: app, userID: userID)]) { transaction in
+            var inbox = try transaction.inboxes.loadOrMake(app: app, userID: userID)
+            try inbox.requireGiven()
+            guard let sum = try transaction.tenantBadges.give(given, to: inbox.id) else { return inbox.state.badge }
+            let before = inbox.state.badge
+            inbox.apply(nil) { $0.gave(sum) }
+            if badgePushes.isNews(inbox.state.badge, after: before) { badgePushes.countChanged(&inbox) }
+            try badgePushes.save(inbox, in: transaction)
+            return inbox.state.badge
+        }
+    }
+
+    /// The notifications that a producer says are read.
+    enum ReadNotifications: Sendable {
+        case ids([UUIDv7])
+        case externalIDs([String])
+    }
+
+    /// Marks read what an app's own inbox says is read, and takes it away on every device. Unknown ones are passed over.
+    /// - Parameter given: the number after it; nil: as it is.
+    /// - Returns: how many were unread.
+    func markRead(
+        _ read: ReadNotifications, of userID: String, app: String, given: GivenBadge?
+    ) async throws -> (read: Int, badge: Badge) {
+        try await database.write(hints: [.user(app: app, userID: userID)]) { transaction in
+            let inboxes = transaction.inboxes
+            let found = try given == nil ? inboxes.load(app: app, userID: userID) : inboxes.loadOrMake(app: app, userID: userID)
+            guard var inbox = found else { return (0, try inboxes.missingBadge()) }
+            if given != nil { try inbox.requireGiven() }
+            let before = inbox.state.badge
+            let sum = try given.flatMap { try transaction.tenantBadges.give($0, to: inbox.id) }
+            let ids =
+                switch read {
+                case .ids(let ids): ids
+                case .externalIDs(let names): try transaction.externalIDs.notifications(named: names, app: app, inbox: inbox.id)
+                }
+            let (marked, showing) = try markRead(ids, &inbox, in: transaction)
+            inbox.apply(nil) { state in
+                for id in marked { state.markedRead(id) }
+                if let sum { state.gave(sum) }
+            }
+            let badge = inbox.state.badge
+            if badgePushes.isNews(badge, after: before) {
+                badgePushes.countChanged(&inbox)
+            } else if badgePushes.syncOnRead, !showing.isEmpty {
+                badgePushes.countChanged(&inbox, only: showing.sorted())
+            }
+            try badgePushes.save(inbox, in: transaction)
+            return (marked.count, badge)
+        }
+    }
+
+    /// - Returns: those that were unread, and the places of the devices that may show one.
+    private func markRead(
+        _ ids: [UUIDv7], _ inbox: inout Inbox, in transaction: StoreTransaction
+    ) throws -> (marked: [UUIDv7], showing: Set<Int>) {
+        var (marked, showing): ([UUIDv7], Set<Int>) = ([], [])
+        let unread = try transaction.notifications.unread(among: ids, inbox: inbox.id)
+        for id in ids where unread.contains(id) {
+            // One may be named twice, in other letters.
+            guard let notification = try transaction.notifications.find(id, inbox: inbox.id), notification.readAt == nil
+            else { continue }
+            let shown = try shown(notification, &inbox, acting: nil, in: transaction)
+            showing.formUnion(inbox.dismiss(.one(id), shown: shown, except: nil))
+            inbox.record(.updated(id))
+            try transaction.notifications.setRead(transaction.now, id, inbox: inbox.id)
+            marked.append(id)
+        }
+        return (marked, showing)
     }
 
     // MARK: One's own

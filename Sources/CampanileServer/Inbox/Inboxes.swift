@@ -8,8 +8,6 @@ struct Inboxes: Sendable {
     let badgePushes: BadgePushes
     let badgeCache: BadgeCache
 
-    private var policy: BadgePolicy { badgePushes.policy }
-
     // MARK: Reading
 
     /// The badge for a plain read: from memory, if it was read since its last change, or from the file.
@@ -17,13 +15,13 @@ struct Inboxes: Sendable {
     func badgeAtOnce(_ user: User) throws -> Badge? {
         guard let inbox = user.knownInbox else { return try database.readAtOnce { try badge(user, in: $0) } }
         return try badgeCache.badge(inbox) {
-            try database.readAtOnce { try $0.inboxes.badge(inbox, policy) }
+            try database.readAtOnce { try $0.inboxes.badge(inbox) }
         }
     }
 
     func badge(_ user: User, in reading: StoreReading) throws -> Badge {
         guard let inbox = try user.inbox(in: reading) else { return try reading.inboxes.missingBadge() }
-        return try reading.inboxes.badge(inbox, policy)
+        return try reading.inboxes.badge(inbox)
     }
 
     func notification(_ id: UUIDv7, _ user: User, in reading: StoreReading) throws -> Notification {
@@ -42,6 +40,9 @@ struct Inboxes: Sendable {
         case open
         /// The look of a device that takes these off its notification centre, and shows nothing else up to `through`; nil: it may.
         case reconcile(handled: [UUIDv7], through: UUIDv7?)
+
+        /// Returns the visit as the badge lets it be: nothing clears a number that a producer gives.
+        func under(_ badge: Badge) -> Visit { badge.isGiven && self == .open ? .glance : self }
     }
 
     /// Returns whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening), or
@@ -51,7 +52,8 @@ struct Inboxes: Sendable {
     ) throws -> Bool {
         guard let inbox = try user.inbox(in: reading) else { return false }
         let now = world.now()
-        let badge = try reading.inboxes.badge(inbox, policy)
+        let badge = try reading.inboxes.badge(inbox)
+        let visit = visit.under(badge)
         if case .open = visit, badge.count != 0 { return true }
         let devices = try reading.deviceTokens.devices(inbox: inbox)
         let acting = device.flatMap(devices.place)
@@ -76,8 +78,8 @@ struct Inboxes: Sendable {
     /// - Returns: the badge that the answer shows.
     func acknowledge(_ visit: Visit, _ user: User, device: String?) async throws -> Badge {
         try await database.change(user, missing: { try $0.inboxes.missingBadge() }) { inbox, transaction in
-            switch visit {
-            case .open: change(&inbox, nil, acting: device, isTold: true, tellsOthers: true) { $0.cleared() }
+            switch visit.under(inbox.state.badge) {
+            case .open: open(&inbox, device: device)
             case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
             case .reconcile(let handled, let through):
                 if let acting = device.flatMap(inbox.device) {
@@ -86,7 +88,7 @@ struct Inboxes: Sendable {
                 }
             }
             try badgePushes.save(inbox, in: transaction)
-            return inbox.state.badge(policy)
+            return inbox.state.badge
         }
     }
 
@@ -105,7 +107,23 @@ struct Inboxes: Sendable {
 
     /// `DELETE /badge`.
     func clear(_ user: User, device: String?) async throws -> Badge {
-        try await acknowledge(.open, user, device: device)
+        try await database.change(
+            user,
+            missing: { transaction in
+                if try transaction.programState.badgePolicy(of: user.app) == .given { throw ClientError.badgeIsGiven }
+                return try transaction.inboxes.missingBadge()
+            }
+        ) { inbox, transaction in
+            if inbox.state.policy == .given { throw ClientError.badgeIsGiven }
+            open(&inbox, device: device)
+            try badgePushes.save(inbox, in: transaction)
+            return inbox.state.badge
+        }
+    }
+
+    /// The user has seen the inbox.
+    private func open(_ inbox: inout Inbox, device: String?) {
+        change(&inbox, nil, acting: device, isTold: true, tellsOthers: true) { $0.cleared() }
     }
 
     // MARK: Changing
@@ -206,7 +224,7 @@ struct Inboxes: Sendable {
             var inbox = try transaction.inboxes.load(expiry.inbox)
             for entry in oldest.dropLast() { inbox.record(.deleted(entry.id)) }
             change(&inbox, .deleted(last.id), acting: nil, isTold: false, tellsOthers: false) { state in
-                for entry in oldest { state.expired(entry.id, wasUnread: entry.isUnread, policy: policy) }
+                for entry in oldest { state.expired(entry.id, wasUnread: entry.isUnread) }
             }
             try transaction.notifications.deleteOldest(through: last.id, inbox: inbox.id)
             try badgePushes.save(inbox, in: transaction)
@@ -265,7 +283,10 @@ struct Inboxes: Sendable {
         // Notifications after the beginning are new to the user: they are neither marked nor cleared.
         let newest = isFirst ? state.newestID ?? .least : .greatest
         let upTo = min(marking.upTo ?? newest, newest)
-        let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
+        let whole = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
+        // A last clearing within it, which only a given number leaves there, ends a part: the counts of what came since need it.
+        let clearedID = state.clearedID.flatMap { (marking.through ?? .least) < $0 && $0 < upTo && whole.contains($0) ? $0 : nil }
+        let range = clearedID.map { whole.lowerBound...$0 } ?? whole
         let (count, through) =
             state.unreadCount == 0
             ? (0, upTo) : try transaction.notifications.markRead(range, at: readAt, inbox: inbox.id)
@@ -284,7 +305,7 @@ struct Inboxes: Sendable {
         }
         try badgePushes.save(inbox, in: transaction)
         return Marking(
-            upTo: upTo, through: through, readAt: readAt, updated: marking.updated + count, badge: inbox.state.badge(policy),
+            upTo: upTo, through: through, readAt: readAt, updated: marking.updated + count, badge: inbox.state.badge,
             isDone: isDone)
     }
 
@@ -301,9 +322,9 @@ struct Inboxes: Sendable {
         _ inbox: inout Inbox, _ event: InboxEvent?, acting token: String?, isTold: Bool, tellsOthers: Bool,
         _ handled: Handled? = nil, shown: [ShownAlert] = [], _ apply: (inout InboxState) -> Void
     ) {
-        let before = inbox.state.badge(policy)
-        inbox.apply(event, policy, apply)
-        let badge = inbox.state.badge(policy)
+        let before = inbox.state.badge
+        inbox.apply(event, apply)
+        let badge = inbox.state.badge
         let acting = token.flatMap(inbox.device)
         let showing = handled.map { inbox.dismiss($0, shown: shown, except: acting) } ?? []
         if let acting {

@@ -161,7 +161,7 @@ package struct Publisher: Sendable {
                 return .begun(made: all.count)
             }
             let answer = makeAnswer(to: new, created, after: made)
-            try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
+            try transaction.idempotencyKeys.store(answer, to: key)
             return .ended(answer, isReplay: false)
         }
     }
@@ -193,7 +193,7 @@ package struct Publisher: Sendable {
                 let created = try create(call.new, for: rest, app: call.app, in: transaction)
                 if let key = call.key {
                     let answer = makeAnswer(to: call.new, created, after: call.made.map { KeptCall.Made(id: $0, badge: nil) })
-                    try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
+                    try transaction.idempotencyKeys.store(answer, to: key)
                 }
                 try transaction.largeCalls.delete(call.id)
             }
@@ -275,7 +275,12 @@ package struct Publisher: Sendable {
         let notification = Notification(
             id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push.begun(at: transaction.now),
             externalID: new.externalID, producer: new.producer)
-        inbox.apply(.created(id), badgePushes.policy) { $0.created(id) }
+        if new.badge != nil { try inbox.requireGiven() }
+        let sum = try new.badge.flatMap { try transaction.tenantBadges.give($0, to: inbox.id) }
+        inbox.apply(.created(id)) { state in
+            state.created(id)
+            if let sum { state.gave(sum) }
+        }
         var claimed: [ClaimedPush] = []
         if notification.push.isOwed(at: transaction.now) {
             let order = AlertOrder(notification: notification, app: app, userID: userID, trace: new.trace)
@@ -296,7 +301,7 @@ package struct Publisher: Sendable {
         try badgePushes.save(inbox, in: transaction)
         for push in claimed { atOnce?.pushes.send(push, after: transaction) }
         return Created(
-            userID: userID, notification: notification, badge: inbox.state.badge(badgePushes.policy),
+            userID: userID, notification: notification, badge: inbox.state.badge,
             devices: inbox.devices.count)
     }
 }

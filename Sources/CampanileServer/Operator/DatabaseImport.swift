@@ -46,13 +46,13 @@ package struct DatabaseImport: Sendable {
         switch kind {
         case .notifications:
             let work = NotificationImport(
-                app: app, rules: configuration.notificationRules(of: app), policy: configuration.badge.policy,
+                app: app, rules: configuration.notificationRules(of: app),
                 deliveriesMilliseconds: configuration.retention.deliveriesMilliseconds, random: world.random)
             return try await FileImport(
                 work: work, database: database, world: world, isAlone: isAlone, progress: progress, isStopped: isStopped
             ).run(file, isDryRun: isDryRun)
         case .devices:
-            let registry = DeviceRegistry(database: database, badgePushes: BadgePushes(configuration.badge))
+            let registry = DeviceRegistry(database: database, badgePushes: BadgePushes(configuration))
             let work = DeviceImport(app: app, registry: registry)
             return try await FileImport(
                 work: work, database: database, world: world, isAlone: isAlone, progress: progress, isStopped: isStopped

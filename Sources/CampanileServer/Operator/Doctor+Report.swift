@@ -40,7 +40,7 @@ extension Doctor {
         let app = configuration.apps[subject.app]
         let hasCredentials = subject.device.provider == .apns ? app?.apns != nil : app?.fcm != nil
         return [
-            ("badge.policy", badge.policy.rawValue), ("badge.sync_on_read", "\(badge.syncOnRead)"),
+            ("badge.policy", configuration.badgePolicies[subject.app].rawValue), ("badge.sync_on_read", "\(badge.syncOnRead)"),
             ("badge.content_available", badge.contentAvailable.rawValue), ("badge.android_data", "\(badge.androidData)"),
             ("badge.never_zero_while_others_remain", "\(badge.neverZeroWhileOthersRemain)"),
             ("apns.mutable_content", "\(app?.mutableContent ?? false)"), ("has credentials", "\(hasCredentials)"),

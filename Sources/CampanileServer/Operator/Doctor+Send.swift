@@ -138,7 +138,7 @@ extension Doctor {
     private func subject(
         _ device: Device, sentAs target: PushDevice, userID: String, _ app: String, in reading: StoreReading
     ) throws -> Subject {
-        let badge = try reading.inboxes.state(device.schedule.inbox).badge(configuration.badge.policy)
+        let badge = try reading.inboxes.state(device.schedule.inbox).badge
         return Subject(app: app, device: target, registered: device, userID: userID, badge: badge)
     }
 
@@ -233,13 +233,13 @@ extension Doctor {
             badge: badge, sentAt: now)
     }
 
-    private var badgePushes: BadgePushes { BadgePushes(configuration.badge) }
+    private var badgePushes: BadgePushes { BadgePushes(configuration) }
 
     private func refreshed(_ subject: Subject, in database: Store?) throws -> Subject {
         guard let inbox = subject.registered?.schedule.inbox else { return subject }
         var subject = subject
         let state = try database?.readBlocking { try $0.inboxes.state(inbox) }
-        subject.badge = state?.badge(configuration.badge.policy) ?? subject.badge
+        subject.badge = state?.badge ?? subject.badge
         return subject
     }
 

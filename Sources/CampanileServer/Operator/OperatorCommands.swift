@@ -45,7 +45,7 @@ package struct OperatorCommands: Sendable {
         hints = try ClusterHints(database)
         path = DatabaseAddress.describe(configuration.database)
         self.world = world
-        badgePushes = BadgePushes(configuration.badge)
+        badgePushes = BadgePushes(configuration)
         schema = Schema(from: report.from, to: report.to, backupPath: report.backupPath)
     }
 

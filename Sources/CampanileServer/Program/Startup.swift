@@ -57,7 +57,7 @@ struct Startup: Sendable {
     /// policy changes. Chooses the node that the process is.
     func prepare(_ database: Store) async throws -> State {
         let ids = try database.idGenerator(world: world)
-        let badgePushes = BadgePushes(configuration.badge)
+        let badgePushes = BadgePushes(configuration)
         let node: any ServingNode
         switch database.base {
         case .sqlite(let file):
@@ -82,7 +82,7 @@ struct Startup: Sendable {
         }
     }
 
-    /// Counts the start, and adopts the policy.
+    /// Counts the start, and adopts the policies.
     /// - Returns: the start's number.
     private func count(
         _ database: Store, _ badgePushes: BadgePushes, _ also: @escaping @Sendable (StoreTransaction) throws -> Void
@@ -90,7 +90,7 @@ struct Startup: Sendable {
         let (number, changed) = try await database.write { transaction in
             let number = try transaction.programState.countStart()
             try also(transaction)
-            return (number, try badgePushes.adoptPolicy(in: transaction))
+            return (number, try badgePushes.adoptPolicies(in: transaction))
         }
         if changed > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(changed)"]) }
         return number
@@ -143,7 +143,7 @@ struct Startup: Sendable {
             badgeCache: BadgeCache(capacity: state.node.rememberedBadges),
             badgeDrift: BadgeDrift(database: database, logger: logger),
             realtime: try Realtime(
-                database: database, policy: state.badgePushes.policy, streams: configuration.streams,
+                database: database, streams: configuration.streams,
                 cable: configuration.cable, world: world, logger: logger),
             health: HealthResource(
                 database: database, node: state.node.leases.node, world: world, conditions: { deliveryWorker.pushes.conditions },
@@ -258,9 +258,10 @@ struct Startup: Sendable {
 }
 
 extension BadgePushes {
-    package init(_ badge: Configuration.Badge) {
+    package init(_ configuration: Configuration) {
+        let badge = configuration.badge
         self.init(
-            policy: badge.policy, syncOnRead: badge.syncOnRead, androidData: badge.androidData,
+            policies: configuration.badgePolicies, syncOnRead: badge.syncOnRead, androidData: badge.androidData,
             neverZeroWhileOthersRemain: badge.neverZeroWhileOthersRemain, contentAvailable: badge.contentAvailable)
     }
 }
@@ -331,10 +332,11 @@ extension Routes {
                 inboxes: inboxes,
                 dryRun: DryRun(
                     database: database, ids: parts.state.ids, badgePushes: badgePushes,
-                    rules: PerApp(configuration, configuration.notificationRules), providers: parts.providers)),
+                    rules: PerApp(configuration, configuration.notificationRules), providers: parts.providers),
+                outboxMilliseconds: configuration.retention.outboxKeysMilliseconds),
             devices: DeviceTokenResource(
                 world: world, registry: DeviceRegistry(database: database, badgePushes: badgePushes)),
-            badge: BadgeResource(database: database, inboxes: inboxes),
+            badge: BadgeResource(database: database, inboxes: inboxes), users: UserResource(inboxes: inboxes),
             streams: StreamResource(
                 world: world, realtime: realtime, inboxes: streamInboxes, tokens: parts.state.streamTokens, origins: origins),
             cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),

@@ -4,7 +4,6 @@ import HTTPEngine
 /// Reads an inbox's events from the database, as messages. Every look is one snapshot: the events and the badge agree.
 struct EventFeed: Sendable {
     let database: Store
-    let policy: BadgePolicy
 
     /// A position in an inbox's events and badges.
     struct Position: Sendable {
@@ -57,7 +56,7 @@ struct EventFeed: Sendable {
     private func look(
         _ inbox: InboxID, after position: Position, limit: Int, bytes: Int, in reading: StoreReading
     ) throws -> Look {
-        let badge = try reading.inboxes.badge(inbox, policy)
+        let badge = try reading.inboxes.badge(inbox)
         var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
         guard let sequence = position.sequence else { return look }
         let found = try reading.events.after(sequence, inbox: inbox, limit: limit)

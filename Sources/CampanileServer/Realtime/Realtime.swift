@@ -22,7 +22,7 @@ final class Realtime: Sendable {
 
     /// - Throws: when the cable's settings can't be used; the configuration has checked them.
     init(
-        database: Store, policy: BadgePolicy, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
+        database: Store, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
         logger: Logger
     ) throws {
         let total = min(streams.total, Realtime.affordableStreams(descriptors: HTTPServer.raiseDescriptorLimit()))
@@ -35,7 +35,7 @@ final class Realtime: Sendable {
         let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let shards = (0..<min(max(1, processors), Limits.streamThreads)).map { number in
             Shard(
-                feed: EventFeed(database: database, policy: policy), world: world, logger: logger,
+                feed: EventFeed(database: database), world: world, logger: logger,
                 name: "streams-\(number)")
         }
         self.shards = shards

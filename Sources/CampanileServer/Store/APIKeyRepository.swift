@@ -18,6 +18,13 @@ struct APIKeyRepository<Access: StoreAccess> {
         try access.connection.first("SELECT name FROM api_keys WHERE id = $1", id) { $0.text(0) }
     }
 
+    /// The first key that a name had in an app; keys are never deleted.
+    func first(name: String, app: String) throws -> APIKeyID? {
+        try access.connection.first("SELECT min(id) FROM api_keys WHERE name = $1 AND app = $2", name, app) {
+            $0.numberOrNil(0).map { APIKeyID($0) }
+        } ?? nil
+    }
+
     func list() throws -> [APIKeyRecord] {
         try access.connection.all("SELECT id, name, app, created_at, revoked_at, kind FROM api_keys ORDER BY id", map: record)
     }

@@ -24,6 +24,8 @@ private let answeredDevice: SQLText = """
     SELECT \(AnsweredDevice.columns) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = $1
     """
 private let storedSchedule: SQLText = "UPDATE device_tokens SET \(DeviceSchedule.stored.set(from: 2)) WHERE id = $1"
+/// The statement for what an alert changes. It goes far more often than anything else does, and a text among the values costs as much as the others together.
+private let storedPushes: SQLText = "UPDATE device_tokens SET \(DeviceSchedule.ofPushes.set(from: 2)) WHERE id = $1"
 
 /// The table `device_tokens`. A transaction on PostgreSQL locks every device that it reads, after the device's inbox if it needs that.
 struct DeviceTokenRepository<Access: StoreAccess> {
@@ -259,15 +261,21 @@ extension DeviceTokenRepository where Access == StoreTransaction {
     }
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first.
-    func due(_ lane: Lane, shards: [Int16]?, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
+    func due(_ lane: Lane, shards: [Int16]?, limit: Int) throws -> [DueDevice] {
         switch access {
-        case .sqlite(let transaction): try transaction.connection.due(lane, access.now, limit: limit, policy: policy)
-        case .postgres(let unit): try unit.due(lane, shards: shards, limit: limit, policy: policy)
+        case .sqlite(let transaction): try transaction.connection.due(lane, access.now, limit: limit)
+        case .postgres(let unit): try unit.due(lane, shards: shards, limit: limit)
         }
     }
 
     func store(_ schedule: DeviceSchedule) throws {
         guard try access.unit?.gather(schedule) != true else { return }
+        guard schedule.changesScreen else {
+            try access.writing.queue(
+                storedPushes, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
+                schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
+            return
+        }
         try access.writing.queue(
             storedSchedule, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
             schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil,
@@ -330,11 +338,12 @@ extension DeviceToken {
 }
 
 extension DeviceSchedule {
-    /// The columns of it that change, in the order in which they are stored.
-    static let stored: SQLColumns = [
+    /// The columns of it that a push changes.
+    static let ofPushes: SQLColumns = [
         "told_count", "told_at", "attempted", "badge_due_at", "badge_attempts", "due_at", "lease", "sending_id", "busy_until",
-        "dismissals", "emptied_at", "synced_at",
     ]
+    /// The columns of it that change, in the order in which they are stored.
+    static let stored = ofPushes + ["dismissals", "emptied_at", "synced_at"]
     /// Of `device_tokens d`.
     static let columns: SQL = "d.id, d.inbox_id, d.platform, \(stored.of("d")), d.last_registered_at"
 
@@ -379,8 +388,8 @@ extension AnsweredDevice {
     /// Reads a row with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
-            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 16), nextDueAt: row.timeOrNil(22),
-            isLeft: row.bool(23), token: row.text(24))
+            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 16), nextDueAt: row.timeOrNil(24),
+            isLeft: row.bool(25), token: row.text(26))
     }
 }
 
@@ -390,9 +399,9 @@ extension DueDevice {
         "\(Device.columns), \(InboxState.counts.of("i")), i.user_id, \(DueAlert.columns)"
 
     /// Reads a row with `columns`, of which `device` is the first.
-    init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
+    init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String) {
         self.init(
-            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 30), app: app, userID: row.text(29),
-            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 23).badge(policy))
+            schedule: device.schedule, shard: device.shard, alert: DueAlert(row, from: 32), app: app, userID: row.text(31),
+            target: device.target, appVersion: device.appVersion, badge: InboxState(counts: row, from: 23).badge)
     }
 }

@@ -12,6 +12,15 @@ private let takenByOneOf = SQLText(
         WHERE i.app = $1 AND i.user_id = ANY ($3) AND x.app = $1 AND x.external_id = $2 LIMIT 1
         """)
 
+private let keptOfInbox = SQLText(
+    sqlite: """
+        SELECT notification_id FROM external_ids WHERE app = $1 AND external_id = $2 AND is_gone = FALSE AND inbox_id = $3
+        """,
+    postgres: """
+        SELECT notification_id FROM external_ids
+        WHERE app = $1 AND external_id = ANY ($2) AND is_gone = FALSE AND inbox_id = $3
+        """)
+
 /// The table `external_ids`: the producers' own names for notifications. One is unique for each user of an app, and stays taken when its
 /// notification is gone. A transaction looks and notes under the inbox' lock.
 struct ExternalIDRepository<Access: StoreAccess> {
@@ -32,6 +41,16 @@ struct ExternalIDRepository<Access: StoreAccess> {
         try access.connection.first(
             "SELECT 1 FROM external_ids WHERE app = $1 AND external_id = $2 LIMIT 1", app, externalID
         ) { _ in true } ?? false
+    }
+
+    /// The notifications of an inbox with any of these external ids.
+    func notifications(named names: [String], app: String, inbox: InboxID) throws -> [UUIDv7] {
+        switch try access.connection {
+        case .sqlite(let connection):
+            return try names.compactMap { try connection.first(keptOfInbox.sqlite, app, $0, inbox) { $0.id(0) } }
+        case .postgres(let connection):
+            return try connection.all(keptOfInbox.postgres, app, try PostgresArray(names), inbox) { $0.id(0) }
+        }
     }
 
     /// The notifications with an external id that a producer may withdraw, and those of them that are gone and weren't noted as such.

@@ -25,16 +25,22 @@ struct IdempotencyRepository<Access: StoreAccess> {
 extension IdempotencyRepository where Access == StoreTransaction {
     /// On PostgreSQL, after a look for the key, an answer that another node stored meanwhile is an error: then the write runs again and
     /// finds it. Without one, the newer answer takes the place of the older.
-    func store(_ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: APIKeyID) throws {
-        let kept = KeptCall(fingerprint: fingerprint, answer: answer)
-        if try access.unit?.keep(kept, KeyOfProducer(producer: apiKey, text: ExactText(key))) == true { return }
+    func store(_ answer: IdempotentAnswer, to key: IdempotencyKey) throws {
+        let kept = KeptCall(fingerprint: key.fingerprint, answer: answer)
+        let name = KeyOfProducer(producer: key.producer, text: ExactText(key.text))
+        if try access.unit?.keep(kept, name, at: time(of: key)) == true { return }
         try access.writing.queue(
             """
             INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)
             ON CONFLICT (api_key_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, location = excluded.location,
                 answer = excluded.answer, created_at = excluded.created_at, made = NULL, badges = NULL
-            """, apiKey, key, fingerprint, answer.location, answer.body, access.now)
+            """, key.producer, key.text, key.fingerprint, answer.location, answer.body, time(of: key))
+    }
+
+    /// The time of a key's row. All rows go at the same age, so one that is kept for longer is of a later time.
+    private func time(of key: IdempotencyKey) -> Timestamp {
+        Timestamp(milliseconds: access.now.milliseconds + key.keptMilliseconds - Limits.idempotencyKeyMilliseconds)
     }
 
     /// Notes how far the key's call is: the ids that it has made for the first of its users. The next parts come in later transactions.
@@ -45,14 +51,14 @@ extension IdempotencyRepository where Access == StoreTransaction {
         if let unit = access.unit {
             let name = KeyOfProducer(producer: key.producer, text: ExactText(key.text))
             _ = try unit.key(name)
-            _ = try unit.keep(KeptCall(fingerprint: key.fingerprint, answer: nil, made: made), name)
+            _ = try unit.keep(KeptCall(fingerprint: key.fingerprint, answer: nil, made: made), name, at: time(of: key))
             return
         }
         try access.writing.run(
             """
             INSERT OR REPLACE INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at, made, badges)
             VALUES ($1, $2, $3, x'', $4, $5, $6)
-            """, key.producer, key.text, key.fingerprint, access.now, made.flatMap(\.id.bytes), made.flatMap(\.badgeBytes))
+            """, key.producer, key.text, key.fingerprint, time(of: key), made.flatMap(\.id.bytes), made.flatMap(\.badgeBytes))
     }
 
     /// Forgets the oldest, and those of the same millisecond as the last of them.

@@ -5,7 +5,7 @@ private let inboxOfID: SQLText = "SELECT \(InboxState.columns.list), listened_un
 private let inboxOfUser: SQL = """
     SELECT \(InboxState.columns.list), listened_until, id FROM inboxes WHERE app = $1 AND user_id = $2
     """
-private let storedState: SQLText = "UPDATE inboxes SET \(InboxState.columns.set(from: 2)) WHERE id = $1"
+private let storedState: SQLText = "UPDATE inboxes SET \(InboxState.stored.set(from: 2)) WHERE id = $1"
 
 /// The table `inboxes`: one row per (app, user).
 ///
@@ -21,13 +21,13 @@ struct InboxRepository<Access: StoreAccess> {
 
     /// The badge of a user without an inbox.
     func missingBadge() throws -> Badge {
-        InboxState(version: try access.programState.versionsFrom()).badge(.unread)
+        InboxState(version: try access.programState.versionsFrom()).badge
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge {
-        if access.unit != nil { return try state(id).badge(policy) }
-        return try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) }
+    func badge(_ id: InboxID) throws -> Badge {
+        if access.unit != nil { return try state(id).badge }
+        return try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge }
             ?? .none
     }
 
@@ -68,6 +68,11 @@ struct InboxRepository<Access: StoreAccess> {
 
     func ids() throws -> [InboxID] {
         try access.connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
+    }
+
+    /// Of how many inboxes a producer gives the number.
+    func givenCount() throws -> Int64 {
+        try access.connection.first("SELECT count(*) FROM inboxes WHERE badge_policy = 'given'") { $0.number(0) } ?? 0
     }
 
     /// How many inboxes there are, how many have unread notifications, and how many notifications those are.
@@ -132,11 +137,13 @@ extension InboxRepository where Access == StoreTransaction {
         case .postgres(let unit): return try unit.making(app: app, userID: userID).row
         case .sqlite(let transaction):
             if let found = try find(app: app, userID: userID) { return found }
-            let version = try access.programState.versionsFrom()
+            let state = InboxState(
+                policy: try access.programState.badgePolicy(of: app), version: try access.programState.versionsFrom())
             try transaction.connection.run(
-                "INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
+                "INSERT INTO inboxes (app, user_id, version, badge_policy) VALUES ($1, $2, $3, $4)", app, userID, state.version,
+                state.policy.rawValue)
             return InboxRow(
-                id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(version: version),
+                id: InboxID(transaction.connection.lastInsertRowID), state: state,
                 listenedUntil: Timestamp(milliseconds: 0))
         }
     }
@@ -156,33 +163,36 @@ extension InboxRepository where Access == StoreTransaction {
         guard try access.unit?.gather(state, id) != true else { return }
         try access.writing.queue(
             storedState, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.version, state.updatedAt,
-            state.uncounted, state.clearedID, state.newestID, state.unreadFrom)
+            state.uncounted, state.given, state.clearedID, state.newestID, state.unreadFrom)
     }
 
-    /// Changes the policy: the versions of the inboxes whose number it changes grow, as for any other change.
-    func restamp(from old: BadgePolicy, to new: BadgePolicy) throws -> [InboxID] {
+    /// Has every inbox follow its app's policy: the versions of those whose number that changes grow, as for any other change.
+    /// - Returns: those, and the others whose devices may be owed a push.
+    func adopt(_ policies: PerApp<BadgePolicy>) throws -> [InboxID] {
         var changed: [InboxID] = []
         var last = InboxID(.min)
         while true {
             let part = try states(after: last)
             guard let end = part.last else { return changed }
             last = end.id
-            for (id, before) in part {
-                let state = before.adopting(new, from: old, now: access.now)
-                if state != before { try store(state, id) }
-                if state.version != before.version { changed.append(id) }
+            for (id, app, before) in part where before.policy != policies[app] {
+                let state = before.adopting(policies[app], now: access.now)
+                try access.writing.queue("UPDATE inboxes SET badge_policy = $2 WHERE id = $1", id, state.policy.rawValue)
+                try store(state, id)
+                // A 0 that was kept back is owed under `given`, and is the number that there was.
+                if state.version != before.version || state.count == 0 && state.unreadCount > 0 { changed.append(id) }
             }
         }
     }
 
     /// The next inboxes in the order of their rows. On PostgreSQL they are locked and not remembered: there may be very many.
-    private func states(after last: InboxID) throws -> [(id: InboxID, state: InboxState)] {
+    private func states(after last: InboxID) throws -> [(id: InboxID, app: String, state: InboxState)] {
         try access.writing.all(
             """
-            SELECT \(InboxState.columns.list), id FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2
+            SELECT \(InboxState.columns.list), id, app FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2
             \(SQLText(sqlite: "", postgres: "FOR NO KEY UPDATE"))
             """, last, 500
-        ) { ($0.inbox(9), InboxState($0)) }
+        ) { ($0.inbox(11), $0.text(12), InboxState($0)) }
     }
 
     /// Gives all inboxes one version, greater than those that they have.
@@ -196,31 +206,42 @@ extension InboxRepository where Access == StoreTransaction {
 extension InboxRow {
     /// Reads a row with the columns of `InboxState`, `listened_until` and `id`.
     fileprivate init(_ row: borrowing Row) {
-        self.init(id: row.inbox(10), state: InboxState(row), listenedUntil: row.time(9))
+        self.init(id: row.inbox(12), state: InboxState(row), listenedUntil: row.time(11))
     }
 }
 
 extension InboxState {
+    private static let numbers: SQLColumns = [
+        "unread_count", "unread_since_cleared", "armed", "version", "updated_at", "uncounted", "given_count",
+    ]
+    private static let ids: SQLColumns = ["cleared_id", "newest_id", "unread_from"]
     /// The columns that a badge needs.
-    static let counts: SQLColumns = ["unread_count", "unread_since_cleared", "armed", "version", "updated_at", "uncounted"]
-    /// In the order in which they are stored.
-    static let columns = counts + ["cleared_id", "newest_id", "unread_from"]
+    static let counts = numbers + ["badge_policy"]
+    static let columns = counts + ids
+    /// The columns of it that change, in the order in which they are stored.
+    static let stored = numbers + ids
+    /// The policy of a new inbox of the app `$1`.
+    static let policyOfNew: SQL = """
+        coalesce((SELECT p.badge_policy FROM app_policies p WHERE p.app = $1),
+            (SELECT s.badge_policy FROM program_state s WHERE s.id = 1), 'unread')
+        """
     /// One for all: an answer that was sent ahead is found by the statement's address.
     static let countsOfInbox: SQLText = "SELECT \(counts.list) FROM inboxes WHERE id = $1"
 
     /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
-            unreadCount: row.number(0), unreadSinceCleared: row.number(1), armed: row.bool(2), uncounted: row.number(5),
-            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.number(3),
-            updatedAt: row.timeOrNil(4))
+            policy: row.word(7, BadgePolicy.self), given: row.number(6), unreadCount: row.number(0),
+            unreadSinceCleared: row.number(1), armed: row.bool(2), uncounted: row.number(5), clearedID: row.idOrNil(8),
+            newestID: row.idOrNil(9), unreadFrom: row.idOrNil(10), version: row.number(3), updatedAt: row.timeOrNil(4))
     }
 
     /// Reads `counts` from `first` on.
     init(counts row: borrowing some SQLRow & ~Copyable, from first: Int32) {
         self.init(
-            unreadCount: row.number(first), unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2),
-            uncounted: row.number(first + 5), version: row.number(first + 3), updatedAt: row.timeOrNil(first + 4))
+            policy: row.word(first + 7, BadgePolicy.self), given: row.number(first + 6), unreadCount: row.number(first),
+            unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2), uncounted: row.number(first + 5),
+            version: row.number(first + 3), updatedAt: row.timeOrNil(first + 4))
     }
 }
 

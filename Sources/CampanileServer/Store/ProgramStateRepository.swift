@@ -1,6 +1,8 @@
 import CampanileCore
 import SQLEngine
 
+private let policyOfNew: SQLText = "SELECT \(InboxState.policyOfNew) FROM program_state WHERE id = 1"
+
 /// The table `program_state`: one row of what must survive a restart.
 struct ProgramStateRepository<Access: StoreAccess> {
     let access: Access
@@ -30,9 +32,9 @@ struct ProgramStateRepository<Access: StoreAccess> {
         try access.connection.first("SELECT doubted_at FROM program_state WHERE id = 1") { $0.timeOrNil(0) } ?? nil
     }
 
-    func badgePolicy() throws -> BadgePolicy? {
-        let name = try access.connection.first("SELECT badge_policy FROM program_state WHERE id = 1") { $0.textOrNil(0) }
-        return (name ?? nil).flatMap(BadgePolicy.init(rawValue:))
+    /// The policy of an app's new inboxes.
+    func badgePolicy(of app: String) throws -> BadgePolicy {
+        try access.connection.first(policyOfNew, app) { $0.word(0, BadgePolicy.self) } ?? .unread
     }
 
     /// A transaction sets it by what it finds: of two nodes that start at once, one waits for the other.
@@ -71,15 +73,25 @@ extension ProgramStateRepository where Access == StoreTransaction {
         try access.writing.queue("UPDATE program_state SET doubted_at = $1 WHERE id = 1", access.now)
     }
 
-    /// The policy of the database, which stays until the transaction ends, for a transaction that changes it by what it finds: of two
-    /// nodes that start at once, one waits for the other.
-    func holdBadgePolicy() throws -> BadgePolicy? {
+    /// Notes the policies of the configuration: new inboxes follow them. Of two nodes that start at once, one waits for the other.
+    /// - Returns: whether any was another before.
+    func adopt(_ policies: PerApp<BadgePolicy>) throws -> Bool {
         try lockRow()
-        return try badgePolicy()
-    }
-
-    func setBadgePolicy(_ policy: BadgePolicy) throws {
-        try access.writing.queue("UPDATE program_state SET badge_policy = $1 WHERE id = 1", policy.rawValue)
+        let others = try access.connection.first("SELECT badge_policy FROM program_state WHERE id = 1") { $0.textOrNil(0) } ?? nil
+        let named = try access.connection.all("SELECT app, badge_policy FROM app_policies ORDER BY app") {
+            ($0.text(0), $0.text(1))
+        }
+        let wanted = policies.named.mapValues(\.rawValue)
+        guard others != policies.others.rawValue || Dictionary(uniqueKeysWithValues: named) != wanted else { return false }
+        // Whoever makes an inbox reads its policy: what isn't committed by now would be overlooked.
+        try access.unit?.plainConnection.queue("LOCK TABLE inboxes IN SHARE ROW EXCLUSIVE MODE")
+        try access.writing.queue("UPDATE program_state SET badge_policy = $1 WHERE id = 1", policies.others.rawValue)
+        try access.writing.queue("DELETE FROM app_policies")
+        for (app, policy) in wanted.sorted(by: { $0.key < $1.key }) {
+            try access.writing.queue("INSERT INTO app_policies (app, badge_policy) VALUES ($1, $2)", app, policy)
+        }
+        // Before the first start all inboxes were made under the usual one.
+        return others != nil || policies.others != .unread || !wanted.isEmpty
     }
 
     /// Counts a start of the server.

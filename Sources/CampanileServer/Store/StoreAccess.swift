@@ -39,6 +39,7 @@ extension StoreAccess {
     var laneConditions: LaneConditionRepository<Self> { LaneConditionRepository(access: self) }
     var apiKeys: APIKeyRepository<Self> { APIKeyRepository(access: self) }
     var revocations: RevocationRepository<Self> { RevocationRepository(access: self) }
+    var tenantBadges: TenantBadgeRepository<Self> { TenantBadgeRepository(access: self) }
     var externalIDs: ExternalIDRepository<Self> { ExternalIDRepository(access: self) }
     var importedEntries: ImportRepository<Self> { ImportRepository(access: self) }
     var programState: ProgramStateRepository<Self> { ProgramStateRepository(access: self) }

@@ -155,6 +155,7 @@ import Yams
             "DryRun withheld reason": [
                 NothingOwed.pushFalse.rawValue, NothingOwed.expired.rawValue, DeliveryReason.appVersion.rawValue,
             ],
+            "/badge get by": ["tenant"],
             "Readiness status": ["ready", "unready"],
             "DeepLinkParameter type": Self.words(DeepLinkTree.QueryParameter.Kind.self),
             "MinimumAppVersion otherwise": Self.words(DeepLinkTree.MinimumVersion.Otherwise.self),

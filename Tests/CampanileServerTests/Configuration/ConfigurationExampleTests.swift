@@ -125,7 +125,8 @@ struct ConfigurationExampleTests {
     @Test("The samples of the other tests leave no setting out")
     func samples() throws {
         let sections: Set = [
-            "jwt", "badge", "apps", "apps.*", "apps.*.apns", "apps.*.fcm", "push", "streams", "cable", "deep_links", "categories",
+            "jwt", "badge", "apps", "apps.*", "apps.*.apns", "apps.*.fcm", "apps.*.badge", "push", "streams", "cable",
+            "deep_links", "categories",
             "categories.*.android",
             "path_configuration", "path_configuration.ios", "path_configuration.android", "path_configuration.ios.*.rules",
             "path_configuration.android.*.rules", "metrics", "backup", "retention", "apps.*.path_configuration.ios",

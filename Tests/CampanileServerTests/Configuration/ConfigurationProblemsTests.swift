@@ -36,10 +36,10 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init("database: '{dir}'", #"file:1: database must be a file, and "{dir}" is a directory"#),
         .init("console: yes", #"file:1: console must be true or false, and is "yes""#),
         .init("console: 'true'", "file:1: console must be true or false, without quotes"),
-        .init("badge: {policy: opened}", #"file:1: badge.policy must be unread or since_opened, and is "opened""#),
+        .init("badge: {policy: opened}", #"file:1: badge.policy must be unread or since_opened or given, and is "opened""#),
         .init(
             "badge:\n  policy: sinceOpened",
-            #"file:2: badge.policy must be unread or since_opened, and is "sinceOpened"; did you mean since_opened?"#),
+            #"file:2: badge.policy must be unread or since_opened or given, and is "sinceOpened"; did you mean since_opened?"#),
         .init("badge: on", "file:1: badge must be a map of settings"),
         .init("native_user_agents: MyApp/", #"file:1: native_user_agents must be a list, such as ["…"]"#),
         .init("native_user_agents:", #"file:1: native_user_agents must be a list, such as ["…"]"#),
@@ -266,7 +266,7 @@ struct ConfigurationProblemsTests {
         #expect(
             report == [
                 #"file:1: port must be a whole number from 0 to 65535, and is "x""#,
-                #"file:3: badge.policy must be unread or since_opened, and is "none""#,
+                #"file:3: badge.policy must be unread or since_opened or given, and is "none""#,
                 #"file:4: there is no setting "foo""#,
                 #"CAMPANILE_BADGE_SYNC_ON_READ: badge.sync_on_read must be true or false, and is "1""#,
                 "CAMPANILE_HOSTS: there is no such setting; did you mean CAMPANILE_HOST?",

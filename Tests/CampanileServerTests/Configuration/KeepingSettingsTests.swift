@@ -32,6 +32,10 @@ extension SettingSample {
             "retention.device_tokens", "retention: {device_tokens: 2d}", "172800000",
             ("CAMPANILE_RETENTION_DEVICE_TOKENS", "never", "nil")
         ) { $0.retention.deviceTokensMilliseconds.map { "\($0)" } ?? "nil" },
+        .init(
+            "retention.outbox_keys", "retention: {outbox_keys: 1d}", "86400000",
+            ("CAMPANILE_RETENTION_OUTBOX_KEYS", "31d", "2678400000")
+        ) { "\($0.retention.outboxKeysMilliseconds)" },
     ]
 }
 
@@ -54,6 +58,8 @@ struct KeepingSettingsTests {
             WrongFile(
                 "retention: {per_inbox: 0}",
                 "file:1: retention.per_inbox must be a whole number from 1 to 10000000, and is \"0\"; never is a value too"),
+            WrongFile(
+                "retention: {outbox_keys: 23h}", "file:1: retention.outbox_keys must be at least 1d, and is \"23h\""),
             WrongFile("retention: {deliveries: never}", "file:1: retention.deliveries \(rule), and is \"never\""),
             WrongFile(
                 "retention: {device_tokens: 1d}",

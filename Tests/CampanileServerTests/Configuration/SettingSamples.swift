@@ -83,6 +83,10 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
 
     private static let apps: [SettingSample] = [
         .init(
+            "apps.*.badge.policy", "apps: {default: {badge: {policy: given}}}", "given",
+            ("CAMPANILE_APPS_DEFAULT_BADGE_POLICY", "since_opened", "since_opened")
+        ) { $0.apps["default"]?.badgePolicy?.rawValue ?? "nil" },
+        .init(
             "apps.*.apns.key_file", apns("key_file", "{dir}/key.p8"), "{dir}/key.p8",
             ("CAMPANILE_APPS_DEFAULT_APNS_KEY_FILE", "{dir}/other.p8", "{dir}/other.p8")
         ) { $0.apps["default"]?.apns?.keyFile ?? "nil" },

@@ -45,7 +45,7 @@ import Testing
 
     static func withdraw(_ id: UUIDv7, _ fixture: Fixture) async throws {
         try await fixture.inboxes.withdraw(
-            id, userID: "alice", by: Producer(keyID: APIKeyID(1), name: "tests", app: "default"))
+            id, userID: "alice", by: Producer(keyID: APIKeyID(1), firstKeyID: APIKeyID(1), name: "tests", app: "default"))
     }
 
     @Test("a sync names what was read elsewhere, to the devices that were told of it, and never to the acting one")

@@ -15,7 +15,8 @@ import Testing
     /// Changes a notification as its producer does, with a push.
     private static func edit(_ id: UUIDv7, _ title: String, _ fixture: Fixture) async throws {
         _ = try await fixture.inboxes.edit(
-            id, userID: "alice", by: Producer(keyID: APIKeyID(1), name: "tests", app: "default"), isPushed: true
+            id, userID: "alice", by: Producer(keyID: APIKeyID(1), firstKeyID: APIKeyID(1), name: "tests", app: "default"),
+            isPushed: true
         ) { _ in NotificationContent(title: title, body: "", category: nil, deepLink: nil, data: nil) }
     }
 

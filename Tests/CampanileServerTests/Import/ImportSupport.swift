@@ -46,7 +46,7 @@ extension Fixture {
         rules: NotificationRules = NotificationRules(), isStopped: @escaping @Sendable () -> Bool = { false }
     ) async throws -> ImportReport {
         let work = NotificationImport(
-            app: app, rules: rules, policy: badgePushes.policy,
+            app: app, rules: rules,
             deliveriesMilliseconds: Configuration.Retention().deliveriesMilliseconds, random: world.random)
         return try await FileImport(
             work: work, database: store, world: world, isAlone: true, progress: { _, _, _ in }, isStopped: isStopped

@@ -75,7 +75,7 @@ private struct BadgeWalk {
     private var onTheirWay: [(message: PushMessage, unread: Set<UUIDv7>)] = []
     /// False while the providers keep their answers back.
     private let isAnswered = Watched(false)
-    private let producer = Producer(keyID: APIKeyID(1), name: "tests", app: "default")
+    private let producer = Producer(keyID: APIKeyID(1), firstKeyID: APIKeyID(1), name: "tests", app: "default")
 
     init(_ policy: BadgePolicy, seed: UInt64, on store: TestedStore) throws {
         self.policy = policy
@@ -88,7 +88,17 @@ private struct BadgeWalk {
         }
     }
 
-    private var modelCount: Int64 { policy == .unread && !isArmed ? 0 : countable(policy) - leftOut }
+    private var modelCount: Int64 {
+        switch policy {
+        case .unread: isArmed ? countable(policy) - leftOut : 0
+        case .sinceOpened: countable(policy) - leftOut
+        case .given: given.values.reduce(0) { $0 + $1.count }
+        }
+    }
+
+    /// The number of each tenant's greatest sequence.
+    private var given: [String: GivenBadge] = [:]
+    private var sequence: Int64 = 0
 
     private func countable(_ policy: BadgePolicy) -> Int64 { Int64(countableEntries(policy).count) }
 
@@ -97,13 +107,14 @@ private struct BadgeWalk {
         switch policy {
         case .unread: return unread
         case .sinceOpened: return unread.filter { entry in clearedID.map { entry.id > $0 } ?? true }
+        case .given: return []
         }
     }
 
     mutating func step() async throws {
         fixture.clock.advance(milliseconds: Int64.random(in: 0...1_500, using: &chance))
         let device = devices.randomElement(using: &chance).flatMap { Bool.random(using: &chance) ? $0 : nil }
-        switch Int.random(in: 0..<19, using: &chance) {
+        switch Int.random(in: 0..<21, using: &chance) {
         case 0...2: try await create()
         case 3: try await setRead(true, device)
         case 4: try await setRead(false, device)
@@ -118,6 +129,8 @@ private struct BadgeWalk {
         case 13: try await withdraw()
         case 14: try await edit()
         case 15: try await reconcile()
+        case 16: try await give()
+        case 17: try await readElsewhere()
         default: try await send()
         }
         try check()
@@ -230,6 +243,34 @@ private struct BadgeWalk {
         entries.remove(at: index)
     }
 
+    /// The next number of a tenant, or an older one that comes late; nil half of the times.
+    private mutating func nextGiven() -> GivenBadge? {
+        guard policy == .given, Bool.random(using: &chance) else { return nil }
+        sequence += 1
+        let late = Bool.random(using: &chance) ? Int64.random(in: 0...5, using: &chance) : 0
+        let next = GivenBadge(
+            count: Int64.random(in: 0...5, using: &chance), sequence: sequence - late,
+            tenant: ["", "acme"].randomElement(using: &chance) ?? "")
+        if given[next.tenant].map({ next.sequence > $0.sequence }) ?? true { given[next.tenant] = next }
+        return next
+    }
+
+    private mutating func give() async throws {
+        guard let next = nextGiven() else { return }
+        _ = try await fixture.inboxes.give(next, to: "alice", app: "default")
+    }
+
+    /// Marks read what the app's own inbox says is read.
+    private mutating func readElsewhere() async throws {
+        let read = entries.indices.filter { _ in Int.random(in: 0..<4, using: &chance) == 0 }
+        let unread = read.filter { !entries[$0].isRead }
+        let ids = read.map { entries[$0].id }
+        let (count, badge) = try await fixture.inboxes.markRead(.ids(ids), of: "alice", app: "default", given: nextGiven())
+        for index in read { entries[index].isRead = true }
+        note(unread.map { entries[$0].id }, on: nil)
+        #expect(count == unread.count && badge.count == modelCount)
+    }
+
     private mutating func withdraw() async throws {
         guard let index = entries.indices.randomElement(using: &chance) else { return }
         try await fixture.inboxes.withdraw(entries[index].id, userID: "alice", by: producer)
@@ -266,9 +307,11 @@ private struct BadgeWalk {
     private var newest: UUIDv7?
 
     private mutating func cleared(_ badge: Badge?, _ device: Character?) {
-        isArmed = false
-        leftOut = 0
-        clearedID = [newest, entries.map(\.id).max()].compactMap(\.self).max()
+        if policy != .given {
+            isArmed = false
+            leftOut = 0
+            clearedID = [newest, entries.map(\.id).max()].compactMap(\.self).max()
+        }
         if let device, let badge { phones[Fixture.token(device)]?.show(badge.count) }
     }
 
@@ -280,24 +323,33 @@ private struct BadgeWalk {
         for index in marked { entries[index].isRead = true }
         note(marked.map { entries[$0].id }, on: device)
         cleared(badge, device)
-        #expect(badge.count == 0)
+        #expect(badge.count == (policy == .given ? modelCount : 0))
     }
 
     private mutating func open(_ device: Character?) async throws {
         let before = try fixture.badge()
         guard let badge = try await fixture.open(device: device) else {
             // Nothing is written only when there was nothing to clear and nobody to tell.
-            #expect(before.count == 0)
+            #expect(before.count == 0 || policy == .given)
             return
         }
         cleared(badge, device)
-        #expect(badge.count == 0)
+        #expect(badge.count == (policy == .given ? modelCount : 0))
     }
 
     private mutating func clear(_ device: Character?) async throws {
+        guard policy != .given else {
+            do {
+                _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
+                Issue.record("a number that is given was cleared")
+            } catch let refusal as ClientError {
+                #expect(refusal.code == .badgeIsGiven)
+            }
+            return
+        }
         let badge = try await fixture.inboxes.clear(fixture.alice, device: device.map(Fixture.token))
         cleared(badge, device)
-        #expect(badge.count == 0)
+        #expect(badge.count == (policy == .given ? modelCount : 0))
     }
 
     private mutating func look(_ device: Character?) async throws {

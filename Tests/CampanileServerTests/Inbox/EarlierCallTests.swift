@@ -60,6 +60,10 @@ import Testing
                 try transaction.connection.script(
                     """
                     DROP TABLE external_ids;
+                    DROP TABLE tenant_badges;
+                    DROP TABLE app_policies;
+                    ALTER TABLE inboxes DROP COLUMN badge_policy;
+                    ALTER TABLE inboxes DROP COLUMN given_count;
                     DROP TABLE notification_payloads;
                     ALTER TABLE notifications DROP COLUMN edited_at;
                     ALTER TABLE notifications DROP COLUMN api_key_id;
@@ -85,7 +89,8 @@ import Testing
             try session.writeBlocking { unit in
                 try unit.plainConnection.script(
                     """
-                    DROP TABLE external_ids;
+                    DROP TABLE external_ids, tenant_badges, app_policies;
+                    ALTER TABLE inboxes DROP COLUMN badge_policy, DROP COLUMN given_count;
                     ALTER TABLE notifications DROP COLUMN edited_at, DROP COLUMN api_key_id, DROP COLUMN external_id;
                     ALTER TABLE notifications DROP COLUMN payload;
                     ALTER TABLE device_tokens DROP COLUMN kind, DROP COLUMN dismissals, DROP COLUMN emptied_at,

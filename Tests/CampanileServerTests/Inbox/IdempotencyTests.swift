@@ -140,7 +140,9 @@ import Testing
         let fixture = try Fixture()
         let answer = IdempotentAnswer(location: nil, body: [2])
         for key in ["old", "young"] {
-            try await fixture.store.write { try $0.idempotencyKeys.store(answer, to: [1], key: key, apiKey: 1) }
+            try await fixture.store.write {
+                try $0.idempotencyKeys.store(answer, to: IdempotencyKey(text: key, producer: 1, fingerprint: [1]))
+            }
             fixture.clock.advance(seconds: 12 * 3_600)
         }
         fixture.clock.advance(seconds: 3_600)

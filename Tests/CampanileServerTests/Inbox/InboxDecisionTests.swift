@@ -53,8 +53,8 @@ import Testing
         "a change gives the badge its next version, and records itself and the badge while somebody listens", arguments: [0, 1])
     func recording(listenedFor milliseconds: Int64) {
         var inbox = Self.inbox([], listenedFor: milliseconds)
-        inbox.apply(.created(Self.id(1)), .unread) { $0.created(Self.id(1)) }
-        #expect(inbox.state.badge(.unread).count == 1 && inbox.state.version == Self.now.milliseconds)
+        inbox.apply(.created(Self.id(1))) { $0.created(Self.id(1)) }
+        #expect(inbox.state.count == 1 && inbox.state.version == Self.now.milliseconds)
         #expect(inbox.events == (milliseconds == 0 ? [] : [.created(Self.id(1)), .badge]))
         #expect(inbox.changedState == inbox.state)
     }
@@ -62,7 +62,7 @@ import Testing
     @Test("what is as it was loaded isn't saved")
     func unchanged() {
         var inbox = Self.inbox([Self.device(1, token: "a", told: 0)])
-        inbox.apply(nil, .unread) { $0.cleared() }
+        inbox.apply(nil) { $0.cleared() }
         Self.badgePushes.countChanged(&inbox)
         inbox.noteSeen(0)
         #expect(inbox.changedState == nil && inbox.changedSchedules.isEmpty && inbox.seen.isEmpty && !inbox.isPushDue)
@@ -91,7 +91,7 @@ import Testing
             Self.device(1, token: "a", told: 0), Self.device(2, token: "b", told: 1), Self.device(3, token: "c", told: 4),
             Self.device(4, token: "d", told: 0),
         ])
-        inbox.apply(.created(Self.id(1)), .unread) { $0.created(Self.id(1)) }
+        inbox.apply(.created(Self.id(1))) { $0.created(Self.id(1)) }
         Self.badgePushes.countChanged(&inbox, except: 3)
         #expect(inbox.changedSchedules.map(\.id) == [1, 3] && inbox.isPushDue)
         #expect(inbox.changedSchedules.allSatisfy { $0.badgeDueAt == Self.later(Limits.syncDelayMilliseconds) })
@@ -105,7 +105,7 @@ import Testing
             Self.device(1, token: "a"), Self.device(2, token: "b", lease: 9), Self.device(3, token: "c"),
             Self.device(4, token: "d"),
         ])
-        inbox.apply(.created(Self.id(7)), .unread) { $0.created(Self.id(7)) }
+        inbox.apply(.created(Self.id(7))) { $0.created(Self.id(7)) }
         var places = 2
         let claimed = Self.claims().claim(Self.order(), of: &inbox) { _ in
             places -= 1

@@ -165,7 +165,7 @@ import Testing
             let stream = try await server.stream("/notifications/stream", as: user)
             #expect(try await stream.next()?.count == 7)
             let inboxes = Inboxes(
-                database: Store(server.app.database), world: server.world, badgePushes: BadgePushes(Configuration.Badge()),
+                database: Store(server.app.database), world: server.world, badgePushes: BadgePushes(Configuration()),
                 badgeCache: BadgeCache(capacity: 10))
             let outcome = try await InboxRetention(
                 database: Store(server.app.database), inboxes: inboxes, ageMilliseconds: nil, perInbox: 3, pause: .zero
@@ -183,7 +183,7 @@ import Testing
 
     @Test(
         "at every step of a run over many inboxes each badge is a recount, and no step deletes more than it may",
-        arguments: BadgePolicy.allCases)
+        arguments: BadgePolicy.counted)
     func everyStep(_ policy: BadgePolicy) async throws {
         let fixture = try Fixture(policy)
         var chance = SplitMix(state: 14)

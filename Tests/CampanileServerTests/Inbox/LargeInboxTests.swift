@@ -31,7 +31,7 @@ struct LargeInboxTests {
                 state.created(record.id)
                 if isRead(number) { state.markedRead(record.id) }
             }
-            state.stamp(before: found.state, policy: .unread, now: now)
+            state.stamp(before: found.state, now: now)
             try transaction.inboxes.store(state, found.id)
             return found.id
         }
@@ -155,8 +155,8 @@ struct LargeInboxTests {
             }
             guard let (state, counted) = seen else { return }
             #expect(state.unreadCount == counted.unread && counted.overlooked == 0)
-            #expect(state.badge(.sinceOpened).count == counted.sinceCleared)
-            steps.withLock { $0.append(state.badge(policy)) }
+            #expect(state.unreadSinceCleared == counted.sinceCleared)
+            steps.withLock { $0.append(state.badge) }
         }
         let (updated, badge) = try await fixture.inboxes.markAllRead(upTo: upTo.map(Self.id), fixture.alice, device: nil)
         #expect(updated == marked)
@@ -251,7 +251,8 @@ struct LargeInboxTests {
             if number.isMultiple(of: 4) { fixture.clock.advance(milliseconds: 1) }
             try fixture.store.writeBlocking {
                 try $0.idempotencyKeys.store(
-                    IdempotentAnswer(location: nil, body: [1]), to: [1], key: "key \(31 - number)", apiKey: 1)
+                    IdempotentAnswer(location: nil, body: [1]),
+                    to: IdempotencyKey(text: "key \(31 - number)", producer: 1, fingerprint: [1]))
             }
         }
         func count() throws -> Int64 {

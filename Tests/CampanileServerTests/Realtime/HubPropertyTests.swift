@@ -64,7 +64,7 @@ private struct Station {
     init(_ fixture: Fixture) {
         loop = StreamLoop()
         hub = Hub(
-            loop: loop, feed: EventFeed(database: fixture.store, policy: fixture.badgePushes.policy),
+            loop: loop, feed: EventFeed(database: fixture.store),
             world: fixture.world, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         loop.start()
         fixture.store.onCommit { [hub] in hub.noticed($0) }
@@ -177,7 +177,7 @@ private struct Station {
                 guard let found = try connection.notifications.find(id, inbox: inbox) else { continue }
                 entries["\(id)"] = found.readAt != nil
             }
-            return (entries, try connection.inboxes.badge(inbox, fixture.badgePushes.policy))
+            return (entries, try connection.inboxes.badge(inbox))
         }
     }
 

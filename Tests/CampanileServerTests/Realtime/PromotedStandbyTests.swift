@@ -26,7 +26,7 @@ struct PromotedStandbyTests {
     }
 
     private func feed() throws -> EventFeed {
-        EventFeed(database: try Store.open(postgres: address, world: .hand(clock)).database, policy: .unread)
+        EventFeed(database: try Store.open(postgres: address, world: .hand(clock)).database)
     }
 
     private func record(in feed: EventFeed) async throws {

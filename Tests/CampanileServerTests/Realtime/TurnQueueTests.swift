@@ -57,7 +57,7 @@ import Testing
     /// A hub whose loop runs.
     private static func hub(_ loop: StreamLoop, _ fixture: Fixture) -> Hub {
         let hub = Hub(
-            loop: loop, feed: EventFeed(database: fixture.store, policy: fixture.badgePushes.policy),
+            loop: loop, feed: EventFeed(database: fixture.store),
             world: fixture.world, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         loop.start()
         return hub

@@ -29,7 +29,7 @@ struct UnhintedHubTests {
         let address = try PostgresServer.shared.get().makeDatabase()
         let world = World.hand(clock)
         stores = try (0..<2).map { _ in try Store.open(postgres: address, options: .patient, world: world).database }
-        hub = Hub(loop: loop, feed: EventFeed(database: stores[0], policy: .unread), world: world, logger: Fixture.silent)
+        hub = Hub(loop: loop, feed: EventFeed(database: stores[0]), world: world, logger: Fixture.silent)
         loop.start()
     }
 

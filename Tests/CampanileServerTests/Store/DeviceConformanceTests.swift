@@ -151,7 +151,7 @@ import Testing
             for lane in [Lane(app: "shop", provider: .apns), Lane(app: "shop", provider: .fcm), Lane(app: "no", provider: .fcm)] {
                 for limit in [1, 2, 9] {
                     side.note(
-                        try side.store.writeBlocking { try $0.deviceTokens.due(lane, shards: nil, limit: limit, policy: .unread) }
+                        try side.store.writeBlocking { try $0.deviceTokens.due(lane, shards: nil, limit: limit) }
                     )
                 }
             }
@@ -214,7 +214,7 @@ import Testing
             try side.read("lanes") { [try $0.deviceTokens.dueLanes(nil).map { "\($0)" }] }
             side.clock.advance(milliseconds: 600)
             let lane = Lane(app: "shop", provider: .apns)
-            let due = try side.store.writeBlocking { try $0.deviceTokens.due(lane, shards: nil, limit: 100, policy: .unread) }
+            let due = try side.store.writeBlocking { try $0.deviceTokens.due(lane, shards: nil, limit: 100) }
             side.note(due.map { ($0.schedule.dueAt, $0.target.token, $0.userID) })
         }
     }

@@ -135,7 +135,8 @@ import Testing
             let answer = IdempotentAnswer(location: nil, body: [UInt8](repeating: 1, count: bytes))
             for number in 0..<count {
                 try await fixture.store.write {
-                    try $0.idempotencyKeys.store(answer, to: [1], key: "\(bytes)-\(number)", apiKey: 1)
+                    try $0.idempotencyKeys.store(
+                        answer, to: IdempotencyKey(text: "\(bytes)-\(number)", producer: 1, fingerprint: [1]))
                 }
                 fixture.clock.advance(milliseconds: 1)
             }

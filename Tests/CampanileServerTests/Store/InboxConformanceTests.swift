@@ -21,7 +21,7 @@ import Testing
                 var state = InboxState(version: 5)
                 state.created(Compare.id(7))
                 state.created(Compare.id(9))
-                state.stamp(before: InboxState(), policy: .unread, now: transaction.now)
+                state.stamp(before: InboxState(), now: transaction.now)
                 try transaction.inboxes.store(state, ids[1])
             }
             try side.read("read") { reading in
@@ -33,7 +33,7 @@ import Testing
                 ]
                 for id in ids + [InboxID(99)] {
                     answers.append(try reading.inboxes.state(id))
-                    answers += try BadgePolicy.allCases.map { try reading.inboxes.badge(id, $0) }
+                    answers.append(try reading.inboxes.badge(id))
                     answers.append(try reading.inboxes.owner(id))
                     answers.append(try reading.inboxes.recount(id))
                 }
@@ -44,13 +44,13 @@ import Testing
                     try (ids + [InboxID(99)]).map { "\(try transaction.inboxes.load($0))" }
                         + ["bob", "nobody"].map { "\(try transaction.inboxes.load(app: "shop", userID: $0) as Inbox?)" }
                 })
-            side.note(try side.write { try $0.inboxes.restamp(from: .unread, to: .sinceOpened) })
+            side.note(try side.write { try $0.inboxes.adopt(PerApp(all: .sinceOpened)) })
             try side.write { transaction in
                 var state = try transaction.inboxes.state(ids[1])
                 state.cleared()
                 try transaction.inboxes.store(state, ids[1])
             }
-            side.note(try side.write { try $0.inboxes.restamp(from: .sinceOpened, to: .unread) })
+            side.note(try side.write { try $0.inboxes.adopt(PerApp(["shop"]) { $0 == "shop" ? .given : .unread }) })
             try side.write { try $0.inboxes.raiseVersions(to: 77_000) }
             try side.write { try $0.programState.beginVersions(from: 78_000) }
             side.note(try side.write { try $0.inboxes.making(app: "shop", userID: "new") })

@@ -30,10 +30,12 @@ enum MoveSample {
 
     private static let users = """
         INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id,
-            unread_from, listened_until, listened_from, uncounted) VALUES
+            unread_from, listened_until, listened_from, uncounted, badge_policy, given_count) VALUES
             (3, 'shop', 'alice', 5000, 4990, 1, 1700000001013, 1014, x'01900000000070018000000000000009',
-                x'01900000000070018000000000001387', x'01900000000070018000000000000000', 9000000001015, 16, 3),
-            (4, 'default', 'bob "quoted" äöü €', 0, 0, 0, 1700000002013, NULL, NULL, NULL, NULL, 0, 25, 0);
+                x'01900000000070018000000000001387', x'01900000000070018000000000000000', 9000000001015, 16, 3, 'given', 7),
+            (4, 'default', 'bob "quoted" äöü €', 0, 0, 0, 1700000002013, NULL, NULL, NULL, NULL, 0, 25, 0, 'since_opened', 0);
+        INSERT INTO tenant_badges VALUES (3, '', 2, -5), (3, 'acme', 5, 9000000000000000001);
+        INSERT INTO app_policies VALUES ('shop', 'given');
         INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body)
             VALUES (4, x'01900000000070018000000000ffffff', 5, 6, 'a' || char(0) || 'b', '');
         INSERT INTO notification_data VALUES (x'01900000000070018000000000000007', '{"large":true}');
@@ -134,8 +136,10 @@ enum MoveSample {
         Question(
             sql: """
                 SELECT id, app, user_id, unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id,
-                    unread_from, listened_until, listened_from, uncounted FROM inboxes ORDER BY id
-                """, kinds: "ittiibiixxxiii"),
+                    unread_from, listened_until, listened_from, uncounted, badge_policy, given_count FROM inboxes ORDER BY id
+                """, kinds: "ittiibiixxxiiiti"),
+        Question(sql: "SELECT inbox_id, tenant, count, sequence FROM tenant_badges ORDER BY tenant", kinds: "itii"),
+        Question(sql: "SELECT app, badge_policy FROM app_policies", kinds: "tt"),
         Question(
             sql: """
                 SELECT inbox_id, id, created_at, read_at, body, category, deep_link, push, sound, collapse_key, thread_id, expires_at,

@@ -47,7 +47,7 @@ struct PostgresConcurrencyTests {
                         // Others' inboxes share the transactions.
                         _ = try await publishers[number % 2].publish(new(["alice"]), app: "shop")
                         _ = try await publishers[number % 2].publish(new(["user \(turn)"]), app: "shop")
-                        let badge = try nodes[number % 2].readBlocking { try $0.inboxes.badge(inbox, .unread) }
+                        let badge = try nodes[number % 2].readBlocking { try $0.inboxes.badge(inbox) }
                         #expect(badge.version > version, "whoever was answered reads it, and it grows")
                         version = badge.version
                     }
@@ -244,7 +244,7 @@ struct PostgresConcurrencyTests {
         let rows = userIDs.enumerated().map { "\($1),T,2025-01-02T03:04:05Z,\(name) \($0)" }
         let text = (["user_id,title,created_at,external_id"] + rows).joined(separator: "\n") + "\n"
         let work = NotificationImport(
-            app: "shop", rules: NotificationRules(), policy: .unread, deliveriesMilliseconds: 0,
+            app: "shop", rules: NotificationRules(), deliveriesMilliseconds: 0,
             random: { UInt64.random(in: .min ... .max) })
         return try await FileImport(
             work: work, database: nodes[1], world: .hand(clock), isAlone: true, progress: { _, _, _ in }, isStopped: { false }
@@ -260,7 +260,7 @@ struct PostgresConcurrencyTests {
         let done = DispatchSemaphore(value: 0)
         let start = Task { [nodes] in
             try await nodes[0].write(lane: .upkeep) { transaction in
-                _ = try transaction.programState.holdBadgePolicy()
+                _ = try transaction.programState.streamTokenKey()
                 held.yield()
                 // Once done it stays done: if the server ends the idle transaction, it runs again.
                 done.wait()

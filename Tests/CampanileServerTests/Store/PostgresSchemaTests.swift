@@ -79,7 +79,11 @@ struct PostgresSchemaTests {
                 INSERT INTO device_tokens (app, token, shard, inbox_id, platform, provider, environment, created_at,
                     last_registered_at, told_count)
                 SELECT 'default', 'fid:a', 5, id, 'android', 'fcm', 'production', 5, 7, 3 FROM inboxes;
-                UPDATE program_state SET starts = 7
+                INSERT INTO api_keys (id, name, app, hash, created_at, revoked_at)
+                VALUES (1, 'orders', 'default', '\\x01', 5, 6), (2, 'orders', 'default', '\\x02', 6, NULL), (3, 'orders', 'shop', '\\x03', 1, 2);
+                INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at)
+                VALUES (1, 'x', '\\x01', '\\x01', 5), (2, 'x', '\\x02', '\\x02', 6), (2, 'y', '\\x02', '\\x02', 7), (3, 'x', '\\x03', '\\x03', 8);
+                UPDATE program_state SET starts = 7, badge_policy = 'since_opened'
                 """)
         }
         old.close()
@@ -97,6 +101,19 @@ struct PostgresSchemaTests {
             }
         }
         #expect(kept == [7, 0, 1])
+        // Of one name in one app the first key has the answers of all, of one text the later key's.
+        let keys = try database.readBlocking { connection in
+            try connection.all("SELECT api_key_id::text || key || encode(fingerprint, 'hex') FROM idempotency_keys ORDER BY 1") {
+                $0.text(0)
+            }
+        }
+        #expect(keys == ["1x02", "1y02", "3x03"])
+        // What was there follows the policy that there was, and so does what a node of the earlier program makes.
+        try database.writeBlocking {
+            try $0.plainConnection.script("INSERT INTO inboxes (app, user_id) VALUES ('default', 'bob')")
+        }
+        let policies = try database.readBlocking { try $0.all("SELECT badge_policy FROM inboxes ORDER BY id") { $0.text(0) } }
+        #expect(policies == ["since_opened", "since_opened"])
     }
 
     @Test("no index, and no condition of one, names a column that changes with a push that goes at once")

@@ -23,6 +23,8 @@ struct QueryPlanTests {
         "SELECT app, provider, kind, count(*) FROM device_tokens GROUP BY": "`stats` counts all",
         "SELECT CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END AS told, count(*) FROM deliveries d":
             "`stats`, of an hour",
+        "SELECT count(*) FROM inboxes WHERE badge_policy = 'given'": "the badge audit",
+        "SELECT app, badge_policy FROM app_policies ORDER BY app": "a start: the apps that the configuration names",
         "SELECT 1 FROM departed_devices LIMIT 1": "limited",
         "SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at, traceparent, api_key_id, key, fingerprint, NULL, false FROM large_calls c ORDER BY id":
             "a start: the few that were under way when the last ended",
@@ -169,10 +171,12 @@ struct QueryPlanTests {
         "AnsweredDevice.columns": "\(AnsweredDevice.columns)",
         "DeviceSchedule.columns": "\(DeviceSchedule.columns)", "DeviceToken.columns": "\(DeviceToken.columns)",
         "DeviceSchedule.stored.set(from: 2)": "\(DeviceSchedule.stored.set(from: 2))",
+        "DeviceSchedule.ofPushes.set(from: 2)": "\(DeviceSchedule.ofPushes.set(from: 2))",
         "Device.columns": "\(Device.columns.sqlite)",
         "DueDevice.columns.sqlite": "\(DueDevice.columns.sqlite)", "DueAlert.columns": "\(DueAlert.columns.sqlite)",
         "InboxState.counts.of(\"i\")": "\(InboxState.counts.of("i"))", "InboxState.columns.list": "\(InboxState.columns.list)",
-        "InboxState.columns.set(from: 2)": "\(InboxState.columns.set(from: 2))",
+        "InboxState.stored.set(from: 2)": "\(InboxState.stored.set(from: 2))",
+        "InboxState.policyOfNew": "\(InboxState.policyOfNew)",
         "counts.list": "\(InboxState.counts.list)", "Notification.columns": "\(Notification.columns.sqlite)",
         "DeliveryReport.columns": "\(DeliveryReport.columns)", "DeliveryReport.tables": "\(DeliveryReport.tables)",
         "hasReason(\"$5\").sqlite": "\(DeliveryRepository<StoreReading>.hasReason("$5").sqlite)",

@@ -28,8 +28,8 @@ import Testing
             _ = try connection.run(
                 """
                 INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, armed, version, updated_at, cleared_id,
-                    newest_id, unread_from, listened_until, listened_from, uncounted)
-                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, $1, $2, $3, 1015, 16, 3)
+                    newest_id, unread_from, listened_until, listened_from, uncounted, given_count)
+                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, $1, $2, $3, 1015, 16, 3, 6)
                 """, cleared, newest, unreadFrom)
             _ = try connection.run(
                 """
@@ -118,8 +118,9 @@ import Testing
         #expect(target.token == "token" && target.platform == .ios && target.provider == .fcm && target.environment == .sandbox)
     }
 
-    private static func check(_ badge: Badge, _ policy: BadgePolicy) {
-        #expect(badge.count == (policy == .unread ? 9 : 4) && badge.unreadCount == 12)
+    private static func check(_ badge: Badge, _ policy: BadgePolicy = .unread) {
+        let counts: [BadgePolicy: Int64] = [.unread: 9, .sinceOpened: 4, .given: 6]
+        #expect(badge.count == counts[policy] && badge.unreadCount == 12 && badge.isGiven == (policy == .given))
         #expect(badge.version == 1013 && badge.updatedAt == time(1014))
     }
 
@@ -128,9 +129,10 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 0)
         for policy in BadgePolicy.allCases {
-            let due = try fixture.store.writeBlocking {
-                try $0.deviceTokens.due(Self.lane, shards: nil, limit: 5, policy: policy)
+            try fixture.database.writeBlocking {
+                _ = try $0.connection.run("UPDATE inboxes SET badge_policy = $1", policy.rawValue)
             }
+            let due = try fixture.store.writeBlocking { try $0.deviceTokens.due(Self.lane, shards: nil, limit: 5) }
             let one = try #require(due.first)
             Self.check(one.schedule, lease: 0)
             Self.check(one.alert)
@@ -153,7 +155,7 @@ import Testing
             #expect(device.appVersion == "5.2" && device.seenAt == Self.time(1063))
             let answered = try #require(try connection.deviceTokens.answered(DeviceID(51)))
             Self.check(answered.schedule, lease: 59)
-            Self.check(answered.inbox.badge(.sinceOpened), .sinceOpened)
+            Self.check(answered.inbox.badge)
             #expect(answered.nextDueAt == Self.time(1062) && !answered.isLeft)
             let listed = try #require(try connection.deviceTokens.list(inbox: InboxID(41)).first)
             #expect(
@@ -193,6 +195,14 @@ import Testing
                 """)
             try transaction.store.deviceTokens.store(before)
         }
+        // An alert writes what a push changes, and leaves the rest.
+        let pushed = try read()
+        #expect(pushed?.toldCount == before.toldCount && pushed?.busyUntil == before.busyUntil && pushed?.lease == before.lease)
+        #expect(pushed?.dismissals == nil && pushed?.syncedAt == Self.time(0))
+        var synced = before
+        synced.syncedAt = nil
+        synced.syncedAt = before.syncedAt
+        try fixture.store.writeBlocking { [synced] in try $0.deviceTokens.store(synced) }
         #expect(try read() == before)
     }
 
@@ -201,14 +211,15 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 0)
         let expected = InboxState(
-            unreadCount: 12, unreadSinceCleared: 7, armed: true, uncounted: 3, clearedID: Self.cleared, newestID: Self.newest,
+            given: 6, unreadCount: 12, unreadSinceCleared: 7, armed: true, uncounted: 3, clearedID: Self.cleared,
+            newestID: Self.newest,
             unreadFrom: Self.unreadFrom, version: 1013, updatedAt: Self.time(1014))
         let made = try fixture.store.writeBlocking { try $0.inboxes.making(app: "shop", userID: "alice") }
         #expect(made.id == InboxID(41) && made.state == expected && made.listenedUntil == Self.time(1015))
         let loaded = try fixture.store.writeBlocking { try $0.inboxes.load(InboxID(41)) }
         #expect(loaded.state == expected && loaded.listenedUntil == Self.time(1015) && loaded.devices.count == 1)
         try fixture.store.readBlocking { connection in
-            Self.check(try connection.inboxes.badge(InboxID(41), .unread), .unread)
+            Self.check(try connection.inboxes.badge(InboxID(41)))
             Self.check(try connection.notifications.find(Self.notification, inbox: InboxID(41)))
         }
         try fixture.database.writeBlocking { transaction in

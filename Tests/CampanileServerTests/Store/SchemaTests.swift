@@ -311,6 +311,37 @@ struct SchemaTests {
         #expect(try device()?.syncedAt == fixture.clock.now)
     }
 
+    @Test("schema 24 keeps schema 23's numbers under the policy that they were counted by", arguments: BadgePolicy.counted)
+    func fromTwentyThreeToTwentyFour(_ policy: BadgePolicy) async throws {
+        let old = try Database(path: try migrated(through: 23))
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                \(Self.twoUnread)
+                UPDATE inboxes SET unread_since_cleared = 1, cleared_id = (SELECT min(id) FROM notifications);
+                UPDATE program_state SET badge_policy = '\(policy.rawValue)';
+                INSERT INTO api_keys (id, name, app, hash, created_at, revoked_at)
+                VALUES (1, 'orders', 'default', x'01', 5, 6), (2, 'orders', 'default', x'02', 6, NULL), (3, 'orders', 'shop', x'03', 1, 2);
+                INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at)
+                VALUES (1, 'x', x'01', x'01', 5), (2, 'x', x'02', x'02', 6), (2, 'y', x'02', x'02', 7), (3, 'x', x'03', x'03', 8);
+                """)
+        }
+        let before = try old.read { try $0.first("SELECT version FROM inboxes WHERE id = 1") { $0.int(0) } }
+        old.close()
+        let fixture = try Fixture(on: .sqlite, folder: folder, policy)
+        #expect(try fixture.badge().count == (policy == .unread ? 2 : 1) && fixture.badge().version == before)
+        #expect(try BadgeAudit(fixture.store).isGood)
+        let keys = try fixture.database.read {
+            try $0.all("SELECT api_key_id || key || hex(fingerprint) FROM idempotency_keys ORDER BY 1") { $0.text(0) }
+        }
+        #expect(keys == ["1x02", "1y02", "3x03"])
+        let bob = User(app: "default", userID: "bob")
+        for _ in 0..<2 { try await fixture.create(bob) }
+        try await fixture.open(bob)
+        try await fixture.create(bob)
+        #expect(try fixture.badge(bob).count == (policy == .unread ? 3 : 1))
+    }
+
     @Test("a device whose dismissals can't be read is damage, and an error of that call")
     func unreadableDismissals() throws {
         let database = try Database(path: try migrated(through: .max))

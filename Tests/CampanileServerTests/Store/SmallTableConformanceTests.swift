@@ -85,8 +85,10 @@ import Testing
                     if number != 1 {
                         _ = try transaction.idempotencyKeys.find(key: key, apiKey: 1, since: transaction.now)
                     }
-                    try transaction.idempotencyKeys.store(answers[number % 2], to: [UInt8(number)], key: key, apiKey: 1)
-                    try transaction.idempotencyKeys.store(answers[number % 2], to: [UInt8(number)], key: key, apiKey: 2)
+                    try transaction.idempotencyKeys.store(
+                        answers[number % 2], to: IdempotencyKey(text: key, producer: 1, fingerprint: [UInt8(number)]))
+                    try transaction.idempotencyKeys.store(
+                        answers[number % 2], to: IdempotencyKey(text: key, producer: 2, fingerprint: [UInt8(number)]))
                 }
                 try side.read("\(number)", find)
             }
@@ -98,7 +100,8 @@ import Testing
                         _ = try transaction.idempotencyKeys.find(key: "k", apiKey: 1, since: transaction.now)
                     }
                     if made == 0 {
-                        try transaction.idempotencyKeys.store(answers[1], to: [9], key: "k", apiKey: 1)
+                        try transaction.idempotencyKeys.store(
+                            answers[1], to: IdempotencyKey(text: "k", producer: 1, fingerprint: [9]))
                     } else {
                         // The second also one part after the other in one transaction.
                         for count in (number == 1 ? made - 1 : made)...made {
@@ -154,7 +157,8 @@ import Testing
             let read: @Sendable (StoreReading) throws -> [Any?] = { reading in
                 let state = reading.programState
                 return [
-                    try state.versionsFrom(), try state.retainedAt(), try state.doubtedAt(), try state.badgePolicy(),
+                    try state.versionsFrom(), try state.retainedAt(), try state.doubtedAt(), try state.badgePolicy(of: "shop"),
+                    try state.badgePolicy(of: "other"),
                     try state.streamTokenKey(),
                 ]
             }
@@ -164,7 +168,7 @@ import Testing
             try side.write { transaction in
                 let state = transaction.programState
                 try state.noteDoubt()
-                try state.setBadgePolicy(.sinceOpened)
+                _ = try state.adopt(PerApp(["shop"]) { $0 == "shop" ? .given : .sinceOpened })
                 try state.setStreamTokenKey([1, 0, 2])
                 try state.beginVersions(from: 44)
                 try state.proveWritable(by: nil)

@@ -144,10 +144,11 @@ struct Fixture: Sendable {
 
     /// - Parameters:
     ///   - kind: the store that it is made on.
+    ///   - open: a store to go on with, in the place of an empty one.
     ///   - claimsAtCreation: whether creating hands its pushes to the delivery worker right away, as a running server
     ///     does.
     init(
-        on kind: TestedStore = .usual,
+        on kind: TestedStore = .usual, over open: Store? = nil,
         folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread,
         syncOnRead: Bool = true, androidData: Bool = false,
         neverZeroWhileOthersRemain: Bool = false, contentAvailable: ContentAvailable = .whenDismissing,
@@ -157,11 +158,14 @@ struct Fixture: Sendable {
         self.folder = folder
         self.clock = clock
         world = .hand(clock)
-        store = try kind.open(folder, world: world)
+        store = try open ?? kind.open(folder, world: world)
         ids = try store.idGenerator(world: world)
         badgePushes = BadgePushes(
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
             neverZeroWhileOthersRemain: neverZeroWhileOthersRemain, contentAvailable: contentAvailable)
+        if open != nil || policy != .unread {
+            _ = try store.writeBlocking { [badgePushes] in try badgePushes.adoptPolicies(in: $0) }
+        }
         let badgeCache = BadgeCache(capacity: 1_000)
         store.onCommit { badgeCache.invalidate($0) }
         inboxes = Inboxes(database: store, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
@@ -176,6 +180,9 @@ struct Fixture: Sendable {
     }
 
     let alice = User(app: "default", userID: "alice")
+
+    /// Goes on with this store after a start under a policy.
+    func under(_ policy: BadgePolicy) throws -> Fixture { try Fixture(over: store, folder: folder, clock: clock, policy) }
 
     /// The ids that a statement gives which both stores understand.
     func ids(_ sql: SQL) throws -> [UUIDv7] {
@@ -279,4 +286,21 @@ struct Fixture: Sendable {
         _ = try await sent()
         return ids
     }
+}
+
+extension BadgePushes {
+    /// One policy for every app.
+    init(
+        policy: BadgePolicy, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false,
+        contentAvailable: ContentAvailable = .whenDismissing
+    ) {
+        self.init(
+            policies: PerApp(all: policy), syncOnRead: syncOnRead, androidData: androidData,
+            neverZeroWhileOthersRemain: neverZeroWhileOthersRemain, contentAvailable: contentAvailable)
+    }
+}
+
+extension BadgePolicy {
+    /// The policies under which the server counts.
+    static let counted: [BadgePolicy] = [.unread, .sinceOpened]
 }

@@ -43,6 +43,7 @@ struct MoveTarget: Sendable {
             // A node that served it alone left them.
             _ = try connection.run("DELETE FROM lane_conditions")
             _ = try connection.run("DELETE FROM provider_tokens")
+            _ = try connection.run("DELETE FROM app_policies")
             return .ready
         }
     }

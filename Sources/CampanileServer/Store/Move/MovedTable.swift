@@ -20,7 +20,7 @@ struct MovedTable: Sendable {
     /// `notification_payloads`, which go with the notifications, and `nodes` and `shards`; `program_state` goes last, with the end of the move.
     static let names = [
         "inboxes", "api_keys", "device_tokens", "notifications", "external_ids", "deliveries", "events", "departed_devices",
-        "left_tokens",
+        "left_tokens", "tenant_badges", "app_policies",
         "idempotency_keys", "large_calls", "large_call_parts", "revocations", "imported_entries", "provider_tokens",
     ]
 

@@ -163,8 +163,9 @@ extension PostgresGatheredWrites {
             changedInboxes, try PostgresArray(inboxes.map(\.id)), try PostgresArray(states.map(\.unreadCount)),
             try PostgresArray(states.map(\.unreadSinceCleared)), try PostgresArray(states.map(\.armed)),
             try PostgresArray(states.map(\.version)), try PostgresArray(optional: states.map(\.updatedAt)),
-            try PostgresArray(states.map(\.uncounted)), try PostgresArray(optional: states.map(\.clearedID)),
-            try PostgresArray(optional: states.map(\.newestID)), try PostgresArray(optional: states.map(\.unreadFrom)),
+            try PostgresArray(states.map(\.uncounted)), try PostgresArray(states.map(\.given)),
+            try PostgresArray(optional: states.map(\.clearedID)), try PostgresArray(optional: states.map(\.newestID)),
+            try PostgresArray(optional: states.map(\.unreadFrom)),
             try PostgresArray(inboxes.map(\.lastSequence)), try PostgresArray(inboxes.map(\.listenedUntil)),
             try PostgresArray(inboxes.map(\.listenedFrom)))
     }

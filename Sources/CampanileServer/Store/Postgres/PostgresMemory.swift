@@ -13,19 +13,19 @@ struct RememberedInbox: Sendable {
     var row: InboxRow { InboxRow(id: id, state: state, listenedUntil: listenedUntil) }
 
     /// The columns of it that change, in the order in which they are stored.
-    static let stored = InboxState.columns + ["last_sequence", "listened_until", "listened_from"]
+    static let stored = InboxState.stored + ["last_sequence", "listened_until", "listened_from"]
     /// Of `inboxes i`.
     static let columns: SQL =
         "\(InboxState.columns.of("i")), i.listened_until, i.id, i.app, i.user_id, i.last_sequence, i.listened_from"
 
     /// Reads a row with `columns`.
     init(_ row: borrowing PostgresRow) {
-        id = row.inbox(10)
-        user = UserKey(app: row.text(11), userID: row.text(12))
+        id = row.inbox(12)
+        user = UserKey(app: row.text(13), userID: row.text(14))
         state = InboxState(row)
-        listenedUntil = row.time(9)
-        listenedFrom = row.number(14)
-        lastSequence = row.number(13)
+        listenedUntil = row.time(11)
+        listenedFrom = row.number(16)
+        lastSequence = row.number(15)
     }
 }
 

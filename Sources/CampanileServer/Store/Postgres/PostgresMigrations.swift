@@ -13,6 +13,7 @@ enum PostgresMigrations {
         Migration(version: 7, name: "p0007_external_ids"),
         Migration(version: 8, name: "p0008_dismissals"),
         Migration(version: 9, name: "p0009_synced_at"),
+        Migration(version: 10, name: "p0010_given"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

@@ -41,7 +41,7 @@ extension PostgresStoreUnit {
     /// The candidates are found first, then locked by their ids, and read again under the lock: what was another's push in flight,
     /// or became due later meanwhile, is left out. A shard gives some times its share, not all that may be claimed, because each of
     /// many shards may owe as much.
-    func due(_ lane: Lane, shards: [Int16]?, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
+    func due(_ lane: Lane, shards: [Int16]?, limit: Int) throws -> [DueDevice] {
         let candidates = try connected().all(
             """
             SELECT d.id FROM (SELECT unnest($5)::smallint AS shard) s CROSS JOIN LATERAL (
@@ -55,14 +55,14 @@ extension PostgresStoreUnit {
         guard !candidates.isEmpty else { return [] }
         let ids = try PostgresArray(candidates)
         try connected().queue("SELECT 1 FROM device_tokens WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE", ids)
-        return try due(lane, ids, policy)
+        return try due(lane, ids)
     }
 
-    private func due(_ lane: Lane, _ ids: PostgresArray<DeviceID>, _ policy: BadgePolicy) throws -> [DueDevice] {
+    private func due(_ lane: Lane, _ ids: PostgresArray<DeviceID>) throws -> [DueDevice] {
         try connected().all(dueDevices, ids, lane.app, lane.provider.rawValue, now) { row in
             let device = Device(row)
             memory.devices[device.schedule.id] = device
-            return DueDevice(row, device, app: lane.app, policy)
+            return DueDevice(row, device, app: lane.app)
         }
     }
 

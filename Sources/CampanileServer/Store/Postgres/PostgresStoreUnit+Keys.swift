@@ -17,17 +17,17 @@ extension PostgresStoreUnit {
 
     /// Has the row inserted at the end, if the transaction knows what was there.
     /// - Returns: whether it will be.
-    func keep(_ kept: KeptCall, _ name: KeyOfProducer) throws -> Bool {
+    func keep(_ kept: KeptCall, _ name: KeyOfProducer, at time: Timestamp) throws -> Bool {
         try kept.answer?.location?.requireStorable()
         try name.text.text.requireStorable()
         // A statement inserts a key once.
         if gathered.keys.contains(where: { $0.key == name }) { try flush() }
         let known = memory.keys[name]
-        memory.keys[name] = .taken(kept, at: now)
+        memory.keys[name] = .taken(kept, at: time)
         noteChange()
         guard let known else { return false }
         if case .taken(let old, let at) = known { gathered.oldKeys[name] = (at, old.made.count) }
-        gathered.keys.append(.init(key: name, kept: kept, at: now))
+        gathered.keys.append(.init(key: name, kept: kept, at: time))
         return true
     }
 }

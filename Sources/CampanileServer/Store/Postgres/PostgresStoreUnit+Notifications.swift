@@ -30,13 +30,3 @@ extension NotificationContent {
         for text in [title, body, category, deepLink, data, payload] { try text?.requireStorable() }
     }
 }
-
-extension InboxState {
-    /// Moves `unreadFrom` back to an older notification, which may be unread.
-    fileprivate func reaching(_ id: UUIDv7) -> InboxState {
-        guard let unreadFrom, unreadFrom > id else { return self }
-        return InboxState(
-            unreadCount: unreadCount, unreadSinceCleared: unreadSinceCleared, armed: armed, uncounted: uncounted,
-            clearedID: clearedID, newestID: newestID, unreadFrom: id, version: version, updatedAt: updatedAt)
-    }
-}

@@ -6,8 +6,8 @@ private let inboxOfUser: SQL = """
     SELECT \(RememberedInbox.columns) FROM inboxes i WHERE i.app = $1 AND i.user_id = $2 FOR NO KEY UPDATE
     """
 private let newInbox: SQL = """
-    INSERT INTO inboxes AS i (app, user_id, version, last_sequence, events_purged_through)
-    SELECT $1, $2, versions_from, events_from, events_from FROM program_state WHERE id = 1
+    INSERT INTO inboxes AS i (app, user_id, version, badge_policy, last_sequence, events_purged_through)
+    SELECT $1, $2, versions_from, \(InboxState.policyOfNew), events_from, events_from FROM program_state WHERE id = 1
     ON CONFLICT (app, user_id) DO NOTHING RETURNING \(RememberedInbox.columns)
     """
 private let devicesOfInbox: SQL = """

@@ -46,7 +46,7 @@ extension Connection {
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
     /// statement for all of them, since a statement costs more than what it finds.
-    func due(_ lane: Lane, _ now: Timestamp, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
-        try all(dueDevices, lane.app, lane.provider.rawValue, now, limit) { DueDevice($0, Device($0), app: lane.app, policy) }
+    func due(_ lane: Lane, _ now: Timestamp, limit: Int) throws -> [DueDevice] {
+        try all(dueDevices, lane.app, lane.provider.rawValue, now, limit) { DueDevice($0, Device($0), app: lane.app) }
     }
 }

@@ -30,6 +30,7 @@ enum Migrations {
         Migration(version: 21, name: "m0021_external_ids"),
         Migration(version: 22, name: "m0022_dismissals"),
         Migration(version: 23, name: "m0023_synced_at"),
+        Migration(version: 24, name: "m0024_given"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

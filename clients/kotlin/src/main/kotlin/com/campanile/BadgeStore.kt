@@ -33,7 +33,9 @@ internal data class BadgeRecord(
     /** True if this version's number was cleared here, and so doesn't come back. */
     val isCleared: Boolean = false,
     /** True if the server doesn't know of the clearing yet. */
-    val owesClearing: Boolean = false
+    val owesClearing: Boolean = false,
+    /** True if the app's backend gives the number, as the server said when it was to clear it. */
+    val isGiven: Boolean = false
 ) {
     /** [UNKNOWN]: the app has never said who is signed in. [NOBODY]: the user has signed out. */
     enum class Owner { UNKNOWN, USER, NOBODY }
@@ -66,13 +68,15 @@ internal data class BadgeRecord(
     }
 
     /** The answer to the clearing itself, whose version may be the cleared one. */
-    fun answeredClearing(badge: Badge, session: Long): BadgeRecord? {
-        val isNewer = badge.version >= version && session == this.session
-        return (if (isNewer) copy(isCleared = false, owesClearing = false) else this).answered(badge, session)
+    fun answeredClearing(badge: Badge, isGiven: Boolean, session: Long): BadgeRecord? {
+        if (session != this.session) return null
+        val isNewer = badge.version >= version
+        val told = (if (isNewer) copy(isCleared = false, owesClearing = false) else this).copy(isGiven = isGiven)
+        return told.answered(badge, session) ?: told.takeIf { it != this }
     }
 
-    /** Sets 0, because the user has seen the inbox. */
-    fun cleared(): BadgeRecord? = if (owner == Owner.NOBODY) null else copy(count = 0, isCleared = true, owesClearing = true)
+    /** Sets 0, because the user has seen the inbox. A number that the backend gives stays. */
+    fun cleared(): BadgeRecord? = if (owner == Owner.NOBODY || isGiven) null else copy(count = 0, isCleared = true, owesClearing = true)
 
     private fun taken(count: Long, version: Long): BadgeRecord? {
         if (version < this.version || (version == this.version && isCleared)) return null
@@ -93,6 +97,7 @@ internal data class BadgeRecord(
             put("version", version)
             put("isCleared", isCleared)
             put("owesClearing", owesClearing)
+            put("isGiven", isGiven)
         }.toString()
 
     companion object {
@@ -103,7 +108,7 @@ internal data class BadgeRecord(
             return BadgeRecord(
                 owner, json["user"].text, json["server"].text, json["session"].long ?: 0, json["isRegistered"].isTrue,
                 json["isConfirmed"].isTrue, json["count"].long?.toInt() ?: 0, json["version"].long ?: 0, json["isCleared"].isTrue,
-                json["owesClearing"].isTrue
+                json["owesClearing"].isTrue, json["isGiven"].isTrue
             )
         }
     }
@@ -206,8 +211,8 @@ class BadgeStore(internal val storage: ClientStorage) {
         if (asking.owner == BadgeRecord.Owner.NOBODY) return
         synchronized(lock) { clearings += 1 }
         try {
-            val answer = api.clearBadge(asking.user)
-            change { it.answeredClearing(answer, asking.session) }
+            val (badge, isGiven) = api.clearBadge(asking.user)
+            change { it.answeredClearing(badge, isGiven, asking.session) }
         } finally {
             synchronized(lock) { clearings -= 1 }
         }

@@ -86,10 +86,19 @@ class CampanileAPI(
 
     internal fun badge(user: String?): Badge = read(call("GET", "/badge", user = user), Badge::read)
 
-    /** Clears the number on every device, because the user has seen the inbox. [BadgeStore.clear] also shows it at once. */
-    fun clearBadge(): Badge = clearBadge(null)
+    /**
+     * Clears the number on every device, because the user has seen the inbox. [BadgeStore.clear] also shows it at once. A number that
+     * the app's backend gives (`badge.policy: given`) stays, and is what this returns.
+     */
+    fun clearBadge(): Badge = clearBadge(null).first
 
-    internal fun clearBadge(user: String?): Badge = read(call("DELETE", "/badge", user = user), Badge::read)
+    /** The number, and whether the backend gives it. */
+    internal fun clearBadge(user: String?): Pair<Badge, Boolean> = try {
+        Pair(read(call("DELETE", "/badge", user = user), Badge::read), false)
+    } catch (failure: CampanileFailure) {
+        if (failure.code != "badge_is_given") throw failure
+        Pair(badge(user), true)
+    }
 
     // Devices
 

@@ -84,6 +84,20 @@ internal fun badgeTests(tests: Tests) {
         expectEqual(store.version, 31L)
     }
 
+    tests.test("a number that the backend gives is shown again after the server refused to clear it, and no clearing is owed") {
+        val store = BadgeStore(MemoryStorage())
+        val transport = ScriptedTransport { call, _ -> if (call.method == "GET") badgeAnswer(7, 30) else problem(409, "badge_is_given") }
+        store.apply(Badge(7, 7, 30))
+        store.clear(scripted(transport))
+        expectEqual(store.count, 7)
+        store.refresh(scripted(transport))
+        expectEqual(transport.summary, listOf("DELETE /badge", "GET /badge", "GET /badge"))
+        val shown = mutableListOf<Int>()
+        store.observe { shown += it }
+        store.clear(scripted(transport))
+        expectEqual(shown.toSet(), setOf(7), "no 0 in between")
+    }
+
     tests.test("a clearing without a network isn't repeated when something came that nobody has seen") {
         val store = BadgeStore(MemoryStorage())
         val transport = ScriptedTransport { _, number -> if (number == 1) throw IOException("no network") else badgeAnswer(4, 31) }
