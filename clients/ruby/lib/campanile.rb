@@ -13,6 +13,8 @@ require "uri"
 module Campanile
   autoload :Outbox, "campanile/outbox"
   autoload :DrainJob, "campanile/drain_job"
+  autoload :Notifiable, "campanile/notifiable"
+  autoload :RecordJob, "campanile/notifiable"
 
   class << self
     attr_writer :client
@@ -25,7 +27,7 @@ module Campanile
 
     def client = @client ||= Client.new(configuration)
 
-    %i[notify notify_all preview edit withdraw deliveries sandbox_pushes inbox user_token].each do |name|
+    %i[notify notify_all preview edit withdraw give_badge reads deliveries sandbox_pushes inbox user_token].each do |name|
       define_method(name) { |*arguments, **fields| client.public_send(name, *arguments, **fields) }
     end
 

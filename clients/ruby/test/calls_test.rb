@@ -162,6 +162,28 @@ class CallsTest < CampanileTest
     assert_empty inbox.device_tokens
   end
 
+  def test_a_given_number_holds_until_a_greater_sequence
+    assert_equal 3, own.give_badge(user, count: 3, sequence: 5).count
+    assert_equal 3, own.give_badge(user, count: 1, sequence: 4).count
+    assert_equal 5, own.give_badge(user, count: 2, sequence: 1, tenant: "acme").count
+    assert_equal({ "" => 3, "acme" => 2 }, own.inbox(user).badge(by: :tenant).tenants)
+    assert_equal 6, own.notify(user, title: "Hello", badge: { count: 4, sequence: 6 }).badge.count
+    assert_equal 6, own.inbox(user).clear_badge.count, "nobody clears it"
+    assert_raises(Campanile::BadgeIsNotGiven) { campanile.give_badge(user, count: 1, sequence: 1) }
+    assert_nil campanile.inbox(user).badge.tenants
+  end
+
+  def test_what_the_app_s_own_inbox_has_read_is_read
+    names = Array.new(101) { |number| "#{user}-#{number}" }
+    made = names.first(3).map { |name| campanile.notify(user, title: "Hello", external_id: name) }
+    told = campanile.reads(user, external_ids: [*names.last(98), *names.first(2), "unknown"])
+    assert_equal [2, 1], [told.read, told.badge.count], "101 take two calls"
+    assert_equal [1, 0], campanile.reads(user, made).then { |again| [again.read, again.badge.count] }
+    assert_equal 0, campanile.reads(user, []).read
+    assert_equal 7, own.reads(user, [], badge: { count: 7, sequence: 1 }).badge.count
+    assert_raises(ArgumentError) { campanile.reads(user) }
+  end
+
   def test_a_stream_token_is_made
     assert_match(/\Acms_/, campanile.inbox(user).stream_token["token"])
   end

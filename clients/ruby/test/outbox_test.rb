@@ -55,6 +55,15 @@ class OutboxTest < RailsTest
     assert_raises(ArgumentError) { Outbox.withdraw }
   end
 
+  def test_numbers_and_reads_can_wait
+    made = own.notify(user, title: "Hello")
+    Outbox.give_badge(user, count: 2, sequence: 1)
+    Outbox.reads(user, [made], badge: { count: 1, sequence: 2 })
+    assert_equal 2, Outbox.drain(client: own)
+    badge = own.inbox(user).badge
+    assert_equal [1, 0], [badge.count, badge.unread_count]
+  end
+
   def test_a_drain_that_is_killed_after_it_sent_creates_nothing_twice
     row = Outbox.notify(user, title: "Once")
     2.times { campanile.deliver(row.verb, row.path, row.body, idempotency_key: row.key) }

@@ -18,11 +18,14 @@ module World
   START_SECONDS = 120
 
   class << self
-    attr_reader :url, :key
+    # `own_key` is of the app `own`, whose badge is given.
+    attr_reader :url, :key, :own_key
 
     def start
       @folder = Dir.mktmpdir("campanile-gem-")
+      File.write(File.join(@folder, "campanile.yaml"), "apps: {own: {badge: {policy: given}}}\n")
       @key = run("keys", "create", "gem").strip
+      @own_key = run("keys", "create", "own", "--app", "own").strip
       port = free_port
       @url = "http://127.0.0.1:#{port}"
       @environment = { "CAMPANILE_JWT_SECRET" => SECRET }
@@ -97,4 +100,7 @@ class CampanileTest < Minitest::Test
   end
 
   def campanile = @campanile ||= client
+
+  # Of the app whose badge is given.
+  def own = @own ||= client(key: World.own_key, app: "own")
 end

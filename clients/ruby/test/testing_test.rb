@@ -50,6 +50,13 @@ class TestingTest < Minitest::Test
     refute_notified "alice"
   end
 
+  def test_given_numbers_and_reads_are_seen
+    made = Campanile.notify("alice", title: "Hello", external_id: "one", badge: { count: 4, sequence: 2 })
+    assert_equal [4, 4], [made.badge.count, Campanile.give_badge("alice", count: 9, sequence: 1).count]
+    told = Campanile.reads("alice", external_ids: %w[one two], badge: { count: 3, sequence: 3 })
+    assert_equal [1, 3, 0], [told.read, told.badge.count, told.badge.unread_count]
+  end
+
   def test_a_title_is_asked_for
     assert_raises(Campanile::Invalid) { Campanile.notify("alice", body: "No title") }
   end

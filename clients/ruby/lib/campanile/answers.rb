@@ -39,6 +39,9 @@ module Campanile
   # What was handled elsewhere, as ids, and the number.
   Reconciliation = Struct.new(:handled, :badge)
 
+  # How many notifications were unread that were marked read, and the number after it.
+  Read = Struct.new(:read, :badge)
+
   # How the members of an answer are read.
   module Answers
     def self.time(text) = text && Time.iso8601(text)

@@ -3,6 +3,8 @@ module Campanile
   class Client
     # The users that one call may name.
     USERS_IN_A_CALL = 1_000
+    # The notifications that one call may say are read.
+    READS_IN_A_CALL = 100
 
     attr_reader :configuration, :http
 
@@ -14,6 +16,16 @@ module Campanile
     # The address of a notification among the calls, for a producer; `user` finds it also when its deliveries are no longer kept.
     def self.path_of(notification, user = nil)
       "/notifications/#{Identity.segment(notification)}#{user && "?user_id=#{Identity.escape(Identity.user(user))}"}"
+    end
+
+    # The address of a user among the calls.
+    def self.path_of_user(user, what) = "/users/#{Identity.escape(Identity.user(user))}/#{what}"
+
+    # What `reads` sends: one of the two lists of ids, and the number with it.
+    def self.reads(notifications, external_ids, badge)
+      raise ArgumentError, "reads takes notifications or external_ids" unless notifications.nil? ^ external_ids.nil?
+
+      { ids: notifications&.map { |one| Identity.notification(one) }, external_ids: external_ids, badge: badge }.compact
     end
 
     # The address of all that have an external id.
@@ -68,6 +80,27 @@ module Campanile
       error.attempts > 1 ? 1 : 0 # a later attempt finds what the first did
     end
 
+    # Gives a user's badge its number, where the app keeps the inbox itself (`badge.policy: given`). `sequence` grows with every change of the
+    # number: a smaller or an equal one changes nothing. `tenant` is the account that the number belongs to, where one icon shows several.
+    # Answers the Badge that holds.
+    def give_badge(user, count:, sequence:, tenant: nil)
+      Badge.of(call("PUT", self.class.path_of_user(user, "badge"), { count: count, sequence: sequence, tenant: tenant }.compact).json)
+    end
+
+    # Marks read what the user has read in the app's own inbox, by notifications or by external ids, and takes it off all their devices. Unknown
+    # ones are passed over. `badge` is the number after it, as give_badge takes it. Answers how many were unread, and the Badge: a Read. More
+    # than 100 take several calls, the number with the last.
+    def reads(user, notifications = nil, external_ids: nil, badge: nil)
+      fields = self.class.reads(notifications, external_ids, nil)
+      name, ids = fields.first
+      parts = ids.empty? ? [ids] : ids.each_slice(READS_IN_A_CALL).to_a
+      answers = parts.map do |part|
+        with = { name => part, badge: (badge if part.equal?(parts.last)) }.compact
+        deliver("POST", self.class.path_of_user(user, "reads"), Client.json(with), repeatable: true).json
+      end
+      Read.new(answers.sum { |answer| answer["read"] }, Badge.of(answers.last["badge"]))
+    end
+
     # How a notification's pushes fared, a Hash for each device.
     def deliveries(notification) = call("GET", "/notifications/#{Identity.segment(notification)}/deliveries").json
 
@@ -87,11 +120,12 @@ module Campanile
     def user_token(user, seconds: configuration.user_token_seconds) = UserToken.make(user, configuration, seconds: seconds)
 
     # Makes a call with the bytes as they are, of POST /notifications or any other. Answers what HTTP#call does.
-    def deliver(method, path, body, idempotency_key: nil, attempts: nil)
+    # `repeatable` is whether repeating it changes nothing: of a POST only with its key.
+    def deliver(method, path, body, idempotency_key: nil, attempts: nil, repeatable: method != "POST" || !idempotency_key.nil?)
       headers = idempotency_key ? { "Idempotency-Key" => %("#{idempotency_key}") } : {}
       @http.call(
         method, path, credential: configuration.key, body: body, headers: headers, attempts: attempts,
-        repeatable: method != "POST" || !idempotency_key.nil?)
+        repeatable: repeatable)
     end
 
     private

@@ -73,6 +73,9 @@ module Campanile
   class IdempotencyMismatch < Problem; end
   class IdempotencyKeyRequired < Problem; end
   class ExternalIdTaken < Problem; end
+  class BadgeIsGiven < Problem; end
+  class BadgeIsNotGiven < Problem; end
+  class TooManyTenants < Problem; end
   class BodyTooLarge < Problem; end
   class UriTooLong < Problem; end
   class UnsupportedMediaType < Problem; end

@@ -9,13 +9,16 @@ module Campanile
       id
     end
 
-    # A notification's id as a segment of a path.
-    def self.segment(notification)
+    # A notification's id.
+    def self.notification(notification)
       id = (notification.respond_to?(:id) ? notification.id : notification).to_s
       raise ArgumentError, "the notification has no id" if id.empty?
 
-      escape(id)
+      id
     end
+
+    # A notification's id as a segment of a path.
+    def self.segment(notification) = escape(self.notification(notification))
 
     def self.escape(text) = URI.encode_www_form_component(text).gsub("+", "%20")
   end

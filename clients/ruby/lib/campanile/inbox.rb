@@ -48,10 +48,15 @@ module Campanile
       Reconciliation.new(answer["handled"], Badge.of(answer["badge"]))
     end
 
-    def badge = Badge.of(call("GET", "/badge").json)
+    # With `by: :tenant` its `tenants` has the number that was given for each.
+    def badge(by: nil) = Badge.of(call("GET", "/badge#{by && "?by=#{Identity.escape(by.to_s)}"}").json)
 
-    # Sets the number to 0 and reads nothing.
-    def clear_badge = Badge.of(call("DELETE", "/badge").json)
+    # Sets the number to 0 and reads nothing. A number that the app gives stays, and is what this answers.
+    def clear_badge
+      Badge.of(call("DELETE", "/badge").json)
+    rescue BadgeIsGiven
+      badge
+    end
 
     # A Hash for each device.
     def device_tokens = call("GET", "/device_tokens").json["device_tokens"]

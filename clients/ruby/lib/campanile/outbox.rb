@@ -50,6 +50,17 @@ module Campanile
         write("DELETE", external_id ? Client.path_of_name(external_id) : Client.path_of(notification, user))
       end
 
+      # As Campanile.give_badge and Campanile.reads, later: a Row for each 100 that were read, the number with the last.
+      def give_badge(user, count:, sequence:, tenant: nil)
+        write("PUT", Client.path_of_user(user, "badge"), { count: count, sequence: sequence, tenant: tenant }.compact)
+      end
+
+      def reads(user, notifications = nil, external_ids: nil, badge: nil)
+        name, ids = Client.reads(notifications, external_ids, nil).first
+        parts = ids.empty? ? [ids] : ids.each_slice(Client::READS_IN_A_CALL).to_a
+        parts.map { |part| write("POST", Client.path_of_user(user, "reads"), { name => part, badge: (badge if part.equal?(parts.last)) }.compact) }
+      end
+
       # Sends what waits, oldest first, until nothing does, another drain is at it, or the server can't be reached. Answers how many rows were
       # sent. A row that the server refuses for good gets its problem, and the next one follows.
       #

@@ -39,7 +39,7 @@ module Campanile
     attr_reader :sent
 
     def initialize
-      @sent, @answers, @read = [], {}, []
+      @sent, @answers, @read, @given = [], {}, [], {}
       @version = 0
     end
 
@@ -49,7 +49,7 @@ module Campanile
       path, _, query = path.partition("?")
       query = URI.decode_www_form(query).to_h
       @user = JSON.parse(credential.split(".")[1].tr("-_", "+/").unpack1("m"))["sub"] if credential.count(".") == 2
-      status, json, head = answer("#{method} #{path[%r{\A/[a-z_]+(/[a-z_]+\z)?}]}", path.split("/")[2], fields, query, headers["Idempotency-Key"])
+      status, json, head = answer("#{method} #{path[%r{\A/[a-z_]+(/[a-z_]+\z)?}]}", path.split("/")[2]&.then { |segment| URI.decode_www_form_component(segment.gsub("+", "%2B")) }, fields, query, headers["Idempotency-Key"])
       HTTP::Answer.new(status || 204, json, head || {})
     end
 
@@ -66,6 +66,8 @@ module Campanile
       when "POST /notifications/mark_all_read" then [200, read_all(fields["up_to"])]
       when "POST /notifications/reconcile" then [200, { "handled" => fields["ids"].select { |one| handled?(one) }, "badge" => badge(@user) }]
       when "GET /badge", "DELETE /badge" then [200, badge(@user)]
+      when "PUT /users" then [200, give(id, fields)]
+      when "POST /users" then [200, reads(id, fields)]
       when "GET /device_tokens" then [200, { "device_tokens" => [] }]
       when "POST /device_tokens" then [201, fields]
       when "DELETE /device_tokens" then nil
@@ -80,7 +82,8 @@ module Campanile
       refuse(422, "invalid", [{ "field" => "title", "code" => "required", "message" => "title is required." }]) if fields["title"].to_s.empty?
       users = fields["user_ids"] || [fields["user_id"]]
       users.each { |user| refuse(409, "external_id_taken") if fields["external_id"] && named(fields["external_id"]).any? { |one| one.user_id == user } }
-      made = users.map { |user| add(user, fields.except("user_id", "user_ids"), key) }
+      made = users.map { |user| add(user, fields.except("user_id", "user_ids", "badge"), key) }
+      give(users[0], fields["badge"]) if fields["badge"]
       members = made.map { |one| { "id" => one.id, "user_id" => one.user_id, "badge" => badge(one.user_id) } }
       @answers[key] = fields["user_ids"] ? { "notifications" => members } : { **shown(made[0]), "badge" => members[0]["badge"] }
       [201, @answers[key]]
@@ -128,7 +131,23 @@ module Campanile
 
     def badge(user)
       unread = @sent.count { |one| one.user_id == user && !@read.include?(one.id) }
-      { "count" => unread, "unread_count" => unread, "version" => @version += 1, "updated_at" => Time.now.utc.iso8601(3) }
+      count = @given[user]&.values&.sum { |given| given["count"] } || unread
+      { "count" => count, "unread_count" => unread, "version" => @version += 1, "updated_at" => Time.now.utc.iso8601(3) }
+    end
+
+    def give(user, given)
+      tenants = @given[user] ||= {}
+      known = tenants[given["tenant"].to_s]
+      tenants[given["tenant"].to_s] = given unless known && known["sequence"] >= given["sequence"]
+      badge(user)
+    end
+
+    def reads(user, fields)
+      unread = @sent.select { |one| one.user_id == user && !@read.include?(one.id) }
+      found = unread.select { |one| fields["ids"]&.include?(one.id) || fields["external_ids"]&.include?(one.fields["external_id"]) }
+      @read |= found.map(&:id)
+      give(user, fields["badge"]) if fields["badge"]
+      { "read" => found.size, "badge" => badge(user) }
     end
 
     def find(id) = @sent.find { |one| one.id == id } || refuse(404, "not_found")

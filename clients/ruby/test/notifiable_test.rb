@@ -1,0 +1,155 @@
+require "test_helper"
+require "minitest/mock"
+require "front"
+require "rails_app"
+
+Shop.initialize!
+
+ActiveRecord::Schema.define do
+  create_table(:users) do |t|
+    t.string :name
+    t.integer :changes_of_inbox, default: 0
+  end
+  create_table :messages do |t|
+    t.references :recipient
+    t.string :subject
+    t.datetime :read_at
+  end
+end
+
+class Message < ActiveRecord::Base
+  include Campanile::Notifiable
+
+  belongs_to :recipient, class_name: "User"
+
+  notifies :recipient, read: :read_at do
+    { title: subject, deep_link: "/messages/#{id}", thread_id: "messages" }
+  end
+end
+
+# One whose recipient's number the app counts.
+class CountedMessage < Message
+  notifies :recipient, read: :read_at, badge: :number do
+    { title: subject }
+  end
+end
+
+class User
+  def number
+    increment!(:changes_of_inbox)
+    { count: CountedMessage.where(recipient: self, read_at: nil).count, sequence: changes_of_inbox }
+  end
+end
+
+# A model of the app's own, in a Rails app with ActiveJob.
+class NotifiableTest < RailsTest
+  def alice = @alice ||= User.create!(name: "Alice")
+
+  def inbox = campanile.inbox(alice)
+
+  def test_a_created_row_is_pushed_and_one_that_is_rolled_back_never
+    Message.create!(recipient: alice, subject: "Hello")
+    Message.transaction do
+      Message.create!(recipient: alice, subject: "Rolled back")
+      raise ActiveRecord::Rollback
+    end
+    run_jobs
+    shown = inbox.list.notifications
+    assert_equal ["Hello"], shown.map(&:title)
+    assert_match(%r{\A/messages/\d+\z}, shown[0].deep_link)
+  end
+
+  def test_a_changed_row_is_edited_and_a_read_one_is_read
+    message = Message.create!(recipient: alice, subject: "Helo")
+    run_jobs
+    message.update!(subject: "Hello")
+    run_jobs
+    assert_equal [["Hello"], 1], [titles(alice), inbox.badge.count]
+    message.update!(read_at: Time.now)
+    run_jobs
+    assert_equal [true, 0], [inbox.list.notifications[0].read?, inbox.badge.count]
+  end
+
+  def test_a_destroyed_row_is_withdrawn
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    message.destroy!
+    run_jobs
+    assert_empty titles(alice)
+  end
+
+  def test_jobs_in_another_order_and_made_twice_end_at_the_same
+    message = Message.create!(recipient: alice, subject: "Helo")
+    message.update!(subject: "Hello")
+    jobs = enqueued_jobs.map { |job| job["arguments"] }
+    clear_enqueued_jobs
+    [*jobs.reverse, *jobs].each { |arguments| Campanile::RecordJob.perform_now(*arguments) }
+    assert_equal ["Hello"], titles(alice)
+    message.update!(read_at: Time.now)
+    message.destroy!
+    [*jobs, *enqueued_jobs.map { |job| job["arguments"] }].each { |arguments| Campanile::RecordJob.perform_now(*arguments) }
+    assert_empty titles(alice)
+  end
+
+  def test_what_was_read_before_its_job_ran_is_not_pushed
+    message = Message.create!(recipient: alice, subject: "Hello")
+    message.update!(read_at: Time.now)
+    run_jobs
+    assert_empty titles(alice)
+  end
+
+  def test_the_number_of_the_app_s_own_inbox_goes_along
+    ::Campanile.client = own
+    first = CountedMessage.create!(recipient: alice, subject: "One")
+    CountedMessage.create!(recipient: alice, subject: "Two")
+    run_jobs
+    assert_equal 2, own.inbox(alice).badge.count
+    first.update!(read_at: Time.now)
+    run_jobs
+    assert_equal [1, 1], own.inbox(alice).badge.then { |badge| [badge.count, badge.unread_count] }
+    first.update!(read_at: nil)
+    run_jobs
+    assert_equal 2, own.inbox(alice).badge.count, "unread again"
+    first.destroy!
+    run_jobs
+    assert_equal 1, own.inbox(alice).badge.count
+  end
+
+  def test_what_the_user_deleted_is_no_fault_of_a_later_change
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    inbox.delete(inbox.list.notifications[0].id)
+    message.update!(subject: "Hello again")
+    run_jobs
+    assert_empty titles(alice)
+  end
+
+  def test_a_row_that_is_read_while_its_job_creates_it_is_read
+    message = Message.create!(recipient: alice, subject: "Hello")
+    clear_enqueued_jobs
+    notify = campanile.method(:notify)
+    campanile.stub(:notify, ->(*arguments, **fields) { notify.call(*arguments, **fields).tap { message.update_columns(read_at: Time.now) } }) do
+      Campanile::RecordJob.perform_now("Message", message.id, "created", ["User", alice.id])
+    end
+    assert_equal [true], inbox.list.notifications.map(&:read?)
+  end
+
+  def test_a_row_goes_with_its_recipient
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    user = alice.id
+    alice.destroy!
+    message.reload.destroy!
+    run_jobs
+    assert_empty titles(user)
+  end
+
+  def test_a_model_that_says_nothing_is_told_so
+    silent = Class.new(ActiveRecord::Base) do
+      self.table_name = "messages"
+      def self.name = "Silent"
+      include Campanile::Notifiable
+    end
+    assert_raises(Campanile::ConfigurationError) { silent.create!(subject: "Hello") }
+  end
+end
