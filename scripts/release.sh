@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what a release consists of, from a clean tree: the program as a tarball, a Debian package, the image as an OCI archive, an SBOM,
-# and the sums of all.
+# Makes what a release consists of, from a clean tree: the program as a tarball, a Debian package, the gem of clients/ruby, the image as an OCI
+# archive, an SBOM, and the sums of all.
 #
 #   scripts/release.sh FOLDER
 #
@@ -73,6 +73,9 @@ tar --create --directory "$work" --sort=name --format=ustar --mtime="@$SOURCE_DA
 
 say "the Debian package"
 package=$(scripts/debian.sh "$work/campanile" "$work/licences" "$version" "$folder")
+
+say "the gem"
+(cd clients/ruby && gem build campanile.gemspec --output "$folder/campanile-$version.gem" 2>&1 | grep -E 'ERROR|Name|Version|File' )
 
 say "the SBOM, CycloneDX"
 python=$(e2e/venv.sh release)

@@ -14,13 +14,13 @@ packages=(
 if [[ ${1:-} == tests ]]; then
     packages+=(
         chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-rails ruby-bundler puma openjdk-17-jdk-headless nginx caddy openssl
-        postgresql iproute2 prometheus strace systemd docker-compose ruby-activejob ruby-activerecord ruby-sqlite3 ruby-rspec ruby-devise
+        postgresql iproute2 prometheus strace systemd docker-compose ruby-activejob ruby-activerecord ruby-sqlite3 ruby-rspec ruby-devise ruby-foreman
     )
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
 if [[ ${1:-} == release ]]; then
-    packages+=(dpkg-dev lintian chrpath xz-utils libpq5 adduser)
+    packages+=(dpkg-dev lintian chrpath xz-utils libpq5 adduser ruby)
     if [[ ${IMAGE:-} != no ]]; then packages+=(buildah debootstrap); fi
 fi
 swift_needed=6.3

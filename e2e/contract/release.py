@@ -1,4 +1,4 @@
-"""A release as scripts/release.sh leaves it: the sums, the tarball, the Debian package with lintian's verdict, the SBOM, the image's archive.
+"""A release as scripts/release.sh leaves it: the sums, the tarball, the Debian package with lintian's verdict, the gem, the SBOM, the image's archive.
 
 With --twice the script makes the release once more, into a temporary folder, and every file must have the same bytes. Prints what it found;
 exit code 1 if anything is wrong. What runs of the image is e2e/contract/image.py's. Needs Debian's lintian, and the virtual environment
@@ -130,6 +130,19 @@ def check_package(folder, report, program):
     print(f"lintian: {len(found['E'])} errors, {len(found['W'])} warnings; overridden: {', '.join(tags)}")
 
 
+def check_gem(folder, report):
+    path = only(folder, "campanile-*.gem")
+    with tarfile.open(path) as gem:
+        metadata = gzip.decompress(gem.extractfile("metadata.gz").read()).decode()
+        with tarfile.open(fileobj=gem.extractfile("data.tar.gz"), mode="r:gz") as data:
+            held = {member.name: data.extractfile(member).read() for member in data.getmembers()}
+    ours = ROOT / "clients/ruby"
+    wanted = {str(one.relative_to(ours)): one.read_bytes() for one in [*(ours / "lib").rglob("*"), ours / "README.md"] if one.is_file()}
+    report.check("gem", path.name == f"campanile-{VERSION}.gem" and f"version: {VERSION}\n" in metadata, f"{path.name}: {metadata[:300]}")
+    report.check("gem", held == wanted, f"it holds {sorted(held.keys() ^ wanted.keys())} too, or not")
+    print(f"gem: {path.name}, {len(held)} files")
+
+
 def check_sbom(folder, report, program):
     text = only(folder, "campanile-*-linux-*.cdx.json").read_text()
     validator = JsonStrictValidator(SchemaVersion.V1_6)
@@ -198,6 +211,7 @@ def main():
         check_sums(options.folder, report)
         program = check_tarball(options.folder, report, scratch)
         check_package(options.folder, report, program)
+        check_gem(options.folder, report)
         check_sbom(options.folder, report, program)
         if os.environ.get("IMAGE") != "no":
             check_image(options.folder, report, program)
