@@ -93,7 +93,7 @@ final class ConfigurationReader {
         // A name from elsewhere was hardly meant in an element of a list.
         let isElement = path.contains { $0.hasSuffix("]") }
         let namesakes = isElement ? [] : knownSettings.filter { $0.last == key }
-        // What an app has of its own stands for all at less depth.
+        // The top level has most settings that an app may have of its own, so the shallowest one was meant.
         let depth = namesakes.map(\.count).min()
         let elsewhere = namesakes.filter { $0.count == depth }.map { known in
             known.count == 1 ? "\(key) at the top level" : known.joined(separator: ".")

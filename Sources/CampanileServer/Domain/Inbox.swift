@@ -192,7 +192,7 @@ package struct GivenBadge: Sendable, Equatable {
     struct Before: Sendable {
         let tenants: Int
         let sum: Int64
-        /// Those of the same tenant; nil: there are none.
+        /// The tenant's own number and its sequence; nil before a producer gives the first.
         let own: (count: Int64, sequence: Int64)?
     }
 

@@ -114,7 +114,7 @@ extension NotificationRules {
 
 /// Something of every app: made once for each that the configuration names, and once for all others.
 package struct PerApp<Value: Sendable>: Sendable {
-    /// Of the apps that the configuration names.
+    /// The values of the apps that the configuration names.
     let named: [String: Value]
     let others: Value
 

@@ -32,7 +32,7 @@ package struct BadgeAudit: Sendable {
     }
 
     package let inboxes: Int
-    /// Those whose number a producer gives: it isn't counted, and they are recounted for what is unread.
+    /// The inboxes whose number a producer gives. The audit recounts what is unread in them, and not that number.
     package let given: Int
     package let differences: [Difference]
     package let unreadable: [Unreadable]

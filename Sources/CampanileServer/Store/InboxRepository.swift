@@ -70,7 +70,7 @@ struct InboxRepository<Access: StoreAccess> {
         try access.connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
     }
 
-    /// Of how many inboxes a producer gives the number.
+    /// Counts the inboxes whose number a producer gives.
     func givenCount() throws -> Int64 {
         try access.connection.first("SELECT count(*) FROM inboxes WHERE badge_policy = 'given'") { $0.number(0) } ?? 0
     }
