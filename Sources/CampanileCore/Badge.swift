@@ -136,7 +136,14 @@ package struct InboxState: Equatable, Sendable {
         if isSinceCleared(id) { unreadSinceCleared -= 1 }
     }
 
-    /// All that were unread in a range, so many, were marked read at once. The last clearing isn't within it, but may be its end.
+    /// Returns a range divided at the last clearing, if that is within it, as `markedRead` counts.
+    package func divided(_ range: ClosedRange<UUIDv7>) -> [ClosedRange<UUIDv7>] {
+        guard let clearedID, range.contains(clearedID), clearedID < range.upperBound else { return [range] }
+        return [range.lowerBound...clearedID, clearedID...range.upperBound]
+    }
+
+    /// All that were unread in a range, so many, were marked read at once. The last clearing isn't within it, but may be its beginning
+    /// or end.
     package mutating func markedRead(_ count: Int64, in range: ClosedRange<UUIDv7>) {
         unreadCount -= count
         if clearedID.map({ $0 <= range.lowerBound && $0 < range.upperBound }) ?? true {

@@ -283,16 +283,14 @@ struct Inboxes: Sendable {
         // Notifications after the beginning are new to the user: they are neither marked nor cleared.
         let newest = isFirst ? state.newestID ?? .least : .greatest
         let upTo = min(marking.upTo ?? newest, newest)
-        let whole = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
-        // A last clearing within it, which only a given number leaves there, ends a part: the counts of what came since need it.
-        let clearedID = state.clearedID.flatMap { (marking.through ?? .least) < $0 && $0 < upTo && whole.contains($0) ? $0 : nil }
-        let range = clearedID.map { whole.lowerBound...$0 } ?? whole
-        let (count, through) =
+        let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
+        let clears = isFirst && state.policy != .given
+        // Where a clearing stays, the counts of what came since need a range of their own.
+        let marked =
             state.unreadCount == 0
-            ? (0, upTo) : try transaction.notifications.markRead(range, at: readAt, inbox: inbox.id)
-        guard range.contains(through) else {
-            throw SQLError(code: .corrupt, message: "the notifications of inbox \(inbox.id.rawValue) aren't in order")
-        }
+            ? [(0, range)] : try mark(clears ? [range] : state.divided(range), at: readAt, of: inbox.id, in: transaction)
+        let count = marked.reduce(0) { $0 + $1.count }
+        let through = marked.last?.range.upperBound ?? upTo
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
         let shown =
@@ -301,12 +299,29 @@ struct Inboxes: Sendable {
         // The acting device gets the number in the answer, after the last part.
         change(&inbox, event, acting: device, isTold: isDone, tellsOthers: true, .through(through), shown: shown) { state in
             if isFirst { state.cleared() }
-            state.markedRead(Int64(count), in: range.lowerBound...through)
+            for (count, range) in marked { state.markedRead(Int64(count), in: range) }
         }
         try badgePushes.save(inbox, in: transaction)
         return Marking(
             upTo: upTo, through: through, readAt: readAt, updated: marking.updated + count, badge: inbox.state.badge,
             isDone: isDone)
+    }
+
+    /// Marks one range after the other, as far as one transaction may.
+    /// - Returns: how many were unread in each.
+    private func mark(
+        _ ranges: [ClosedRange<UUIDv7>], at readAt: Timestamp, of inbox: InboxID, in transaction: StoreTransaction
+    ) throws -> [(count: Int, range: ClosedRange<UUIDv7>)] {
+        var marked: [(count: Int, range: ClosedRange<UUIDv7>)] = []
+        for range in ranges {
+            let (count, through) = try transaction.notifications.markRead(range, at: readAt, inbox: inbox)
+            guard range.contains(through) else {
+                throw SQLError(code: .corrupt, message: "the notifications of inbox \(inbox.rawValue) aren't in order")
+            }
+            marked.append((count, range.lowerBound...through))
+            guard through == range.upperBound else { break }
+        }
+        return marked
     }
 
     /// Changes the state of an inbox and owes what follows from it.

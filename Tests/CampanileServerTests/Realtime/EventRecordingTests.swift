@@ -51,6 +51,21 @@ import Testing
             ])
     }
 
+    @Test("marking everything read is one change, wherever the last look was", arguments: BadgePolicy.allCases)
+    func markedAtOnce(_ policy: BadgePolicy) async throws {
+        let fixture = try Fixture(.sinceOpened)
+        _ = try await inbox(fixture)
+        for _ in 0..<3 { _ = try await fixture.create() }
+        _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
+        let later = try fixture.under(policy)
+        let newest = try await [later.create(), later.create()][1]
+        let before = try events(later).count
+        let marked = try await later.inboxes.markAllRead(upTo: nil, later.alice, device: nil)
+        #expect(marked.updated == 5)
+        #expect(try events(later).dropFirst(before) == [.readAll(upTo: newest), .badge])
+        #expect(try BadgeAudit(later.store).isGood)
+    }
+
     @Test("a change that is rolled back leaves no event")
     func rollback() async throws {
         let fixture = try Fixture()
