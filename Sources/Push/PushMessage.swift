@@ -3,8 +3,8 @@ package import CampanileCore
 /// One push to one device token, with the badge of the moment of sending.
 package struct PushMessage: Sendable {
     package enum Kind: Sendable {
-        /// Shows a notification.
-        case alert(PushAlert)
+        /// Shows a notification. It is kept apart since a push is copied many times on its way, and an alert holds a dozen references.
+        indirect case alert(PushAlert)
         /// Sets the icon's number and shows nothing: a clearing when the badge's count is 0, else a sync.
         case badge
         /// Takes notifications away and tells no number: to an Android app that doesn't draw it.

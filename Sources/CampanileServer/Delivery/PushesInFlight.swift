@@ -201,7 +201,7 @@ package final class PushesInFlight: Sendable {
 
     func send(_ begun: [ClaimedPush]) {
         for push in begun {
-            let push = push.fitted()
+            let push = push.message.dismissal == nil ? push : push.fitted()
             var message = push.message
             message.notAfter = leases.sendingEnds(push.shard, lease: push.lease)
             guard message.notAfter > world.monotonic() else {
