@@ -83,8 +83,9 @@ extension ProgramStateRepository where Access == StoreTransaction {
         }
         let wanted = policies.named.mapValues(\.rawValue)
         guard others != policies.others.rawValue || Dictionary(uniqueKeysWithValues: named) != wanted else { return false }
-        // Whoever makes an inbox reads its policy: what isn't committed by now would be overlooked.
-        try access.unit?.plainConnection.queue("LOCK TABLE inboxes IN SHARE ROW EXCLUSIVE MODE")
+        // Whoever makes an inbox reads its policy: what isn't committed by now would be overlooked. A weaker lock would let others hold
+        // rows, and wait with them for this transaction.
+        try access.unit?.plainConnection.queue("LOCK TABLE inboxes IN EXCLUSIVE MODE")
         try access.writing.queue("UPDATE program_state SET badge_policy = $1 WHERE id = 1", policies.others.rawValue)
         try access.writing.queue("DELETE FROM app_policies")
         for (app, policy) in wanted.sorted(by: { $0.key < $1.key }) {

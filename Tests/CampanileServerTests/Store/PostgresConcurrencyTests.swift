@@ -286,6 +286,36 @@ struct PostgresConcurrencyTests {
         #expect(try deadlocks() == 0)
     }
 
+    @Test("a start under another policy waits for those who hold inboxes, and in no circle")
+    func policies() async throws {
+        let inbox = try nodes[1].writeBlocking { try $0.inboxes.making(app: "shop", userID: "alice").id }
+        let pushes = BadgePushes(policy: .given, syncOnRead: true, androidData: false)
+        let (isHeld, held) = AsyncStream.makeStream(of: Void.self)
+        let done = DispatchSemaphore(value: 0)
+        let writer = Task { [nodes] in
+            try await nodes[1].write { transaction in
+                var inbox = try transaction.inboxes.load(inbox)
+                held.yield()
+                done.wait()
+                done.signal()
+                inbox.apply(nil) { $0.created(.least) }
+                try transaction.inboxes.save(inbox)
+            }
+        }
+        for await _ in isHeld { break }
+        let start = Task { [nodes] in try await nodes[0].write(lane: .upkeep) { try pushes.adoptPolicies(in: $0) } }
+        guard case .postgres(let others) = nodes[1].base else { return }
+        try await lookUntil {
+            try others.readBlocking { try $0.run("SELECT 1 FROM pg_locks WHERE NOT granted") } > 0
+        }
+        done.signal()
+        try await writer.value
+        _ = try await start.value
+        let state = try nodes[0].readBlocking { try $0.inboxes.state(inbox) }
+        #expect((state.policy, state.given, state.unreadCount) == (.given, 1, 1))
+        #expect(try deadlocks() == 0)
+    }
+
     /// As the server counts them, after its sessions have told.
     private func deadlocks() throws -> Int64? {
         var count: Int64?
