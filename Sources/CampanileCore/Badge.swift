@@ -108,7 +108,12 @@ package struct InboxState: Equatable, Sendable {
         uncounted += count - shown
     }
 
-    package mutating func markedUnread(_ id: UUIDv7) { addUnread(id) }
+    package mutating func markedUnread(_ id: UUIDv7) {
+        let wasArmed = armed
+        addUnread(id)
+        // Under `given` only a notification that comes in arms.
+        if policy == .given { armed = wasArmed }
+    }
 
     private mutating func addUnread(_ id: UUIDv7) {
         unreadFrom = unreadCount == 0 ? id : unreadFrom.map { min($0, id) }

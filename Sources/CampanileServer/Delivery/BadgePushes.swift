@@ -143,11 +143,11 @@ package struct BadgePushes: Sendable {
     }
 
     /// Takes the place of the policies that the last start had: the inboxes whose number that changes get a new version, and
-    /// their devices are owed it.
-    /// - Returns: how many inboxes.
+    /// their devices are owed it. A 0 that was kept back is owed under `given`.
+    /// - Returns: how many inboxes have something new to tell.
     func adoptPolicies(in transaction: StoreTransaction) throws -> Int {
         guard try transaction.programState.adopt(policies) else { return 0 }
-        let changed = try transaction.inboxes.adopt(policies)
+        let changed = try transaction.inboxes.adopt(policies) { isNews($1, after: $0) }
         for id in changed {
             var inbox = try transaction.inboxes.load(id)
             countChanged(&inbox)

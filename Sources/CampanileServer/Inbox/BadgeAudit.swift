@@ -41,7 +41,7 @@ package struct BadgeAudit: Sendable {
 
     /// The outcome, for the command line.
     package var summary: String {
-        let numbers = given == 0 ? "" : " The number of \(given) is given."
+        let numbers = given == 0 ? "" : " In \(given) a producer gives the number."
         let wrong = "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong.\(numbers)"
         return unreadable.isEmpty ? wrong : "\(wrong) \(unreadable.count) can't be read. \(SQLError.damageRemedy)"
     }

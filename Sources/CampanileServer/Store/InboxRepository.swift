@@ -120,6 +120,15 @@ extension InboxRepository where Access == StoreTransaction {
     /// Loads the inbox of a user, made if there was none, and its devices.
     func loadOrMake(app: String, userID: String) throws -> Inbox { try withDevices(making(app: app, userID: userID)) }
 
+    /// Does the same for an inbox whose number a producer gives.
+    /// - Throws: `ClientError` 409 under another policy, before anything is written.
+    func loadOrMakeGiven(app: String, userID: String) throws -> Inbox {
+        let found = try load(app: app, userID: userID)
+        let policy = try found?.state.policy ?? access.programState.badgePolicy(of: app)
+        guard policy == .given else { throw ClientError.badgeIsNotGiven(policy) }
+        return try found ?? loadOrMake(app: app, userID: userID)
+    }
+
     private func withDevices(_ row: InboxRow) throws -> Inbox {
         Inbox(row, devices: try access.deviceTokens.devices(inbox: row.id), now: access.now)
     }
@@ -167,8 +176,9 @@ extension InboxRepository where Access == StoreTransaction {
     }
 
     /// Has every inbox follow its app's policy: the versions of those whose number that changes grow, as for any other change.
-    /// - Returns: those, and the others whose devices may be owed a push.
-    func adopt(_ policies: PerApp<BadgePolicy>) throws -> [InboxID] {
+    /// - Parameter isNews: whether devices may be owed a push for the second badge after the first.
+    /// - Returns: the inboxes of which that is so.
+    func adopt(_ policies: PerApp<BadgePolicy>, _ isNews: (_ before: Badge, _ after: Badge) -> Bool) throws -> [InboxID] {
         var changed: [InboxID] = []
         var last = InboxID(.min)
         while true {
@@ -179,8 +189,7 @@ extension InboxRepository where Access == StoreTransaction {
                 let state = before.adopting(policies[app], now: access.now)
                 try access.writing.queue("UPDATE inboxes SET badge_policy = $2 WHERE id = $1", id, state.policy.rawValue)
                 try store(state, id)
-                // A 0 that was kept back is owed under `given`, and is the number that there was.
-                if state.version != before.version || state.count == 0 && state.unreadCount > 0 { changed.append(id) }
+                if isNews(before.badge, state.badge) { changed.append(id) }
             }
         }
     }

@@ -122,7 +122,7 @@ import Testing
         _ = try await given.give(1, 1, "acme")
         _ = try await given.give(4, 1, "globex")
         #expect(try given.badge().count == 5)
-        #expect(try BadgeAudit(given.store).summary == "1 inbox, 0 wrong. The number of 1 is given.")
+        #expect(try BadgeAudit(given.store).summary == "1 inbox, 0 wrong. In 1 a producer gives the number.")
         let back = try fixture.under(policy)
         #expect(try back.badge().count == 4)
         fixture.clock.advance(milliseconds: Limits.syncDelayMilliseconds)
@@ -134,6 +134,40 @@ import Testing
         #expect(try again.badge().count == 4, "its sequence was given before")
         _ = try await again.give(2, 2, "acme")
         #expect(try again.badge().count == 6)
+    }
+
+    @Test("a change of policy that changes no number owes nothing, but for a 0 that was kept back", arguments: [false, true])
+    func unchanged(_ isKeptBack: Bool) async throws {
+        let fixture = try Fixture(neverZeroWhileOthersRemain: isKeptBack)
+        try await fixture.tell(1, to: "a")
+        try await fixture.open()
+        _ = try await fixture.sent()
+        // The number that a device was told so long ago counts as unknown.
+        fixture.clock.advance(seconds: 40 * 86_400)
+        #expect(try fixture.badge().count == 0)
+        let given = try fixture.under(.given, neverZeroWhileOthersRemain: isKeptBack)
+        #expect(try await given.sent() == (isKeptBack ? ["badge a 0"] : []))
+    }
+
+    @Test("marking unread changes no input of the other policies but the unread ones")
+    func unreading() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(2, to: "a")
+        try await fixture.open()
+        let given = try fixture.under(.given)
+        for isRead in [true, false] { _ = try await given.inboxes.setRead(isRead, ids[0], given.alice, device: nil) }
+        #expect(try given.badge().unreadCount == 2)
+        #expect(try fixture.under(.unread).badge().count == 0)
+    }
+
+    @Test("a number that is refused has made no inbox", arguments: TestedStore.allCases)
+    func refused(_ kind: TestedStore) throws {
+        let fixture = try Fixture(on: kind)
+        let found = try fixture.store.writeBlocking { transaction in
+            #expect(throws: ClientError.self) { try transaction.inboxes.loadOrMakeGiven(app: "default", userID: "bob") }
+            return try transaction.inboxes.load(app: "default", userID: "bob") != nil
+        }
+        #expect(!found)
     }
 
     @Test("mark_all_read up to a notification leaves the inputs of the other policies right")

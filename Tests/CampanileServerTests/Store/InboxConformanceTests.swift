@@ -44,13 +44,16 @@ import Testing
                     try (ids + [InboxID(99)]).map { "\(try transaction.inboxes.load($0))" }
                         + ["bob", "nobody"].map { "\(try transaction.inboxes.load(app: "shop", userID: $0) as Inbox?)" }
                 })
-            side.note(try side.write { try $0.inboxes.adopt(PerApp(all: .sinceOpened)) })
+            side.note(try side.write { try $0.inboxes.adopt(PerApp(all: .sinceOpened)) { $0.version != $1.version } })
             try side.write { transaction in
                 var state = try transaction.inboxes.state(ids[1])
                 state.cleared()
                 try transaction.inboxes.store(state, ids[1])
             }
-            side.note(try side.write { try $0.inboxes.adopt(PerApp(["shop"]) { $0 == "shop" ? .given : .unread }) })
+            side.note(
+                try side.write {
+                    try $0.inboxes.adopt(PerApp(["shop"]) { $0 == "shop" ? .given : .unread }) { $0.version != $1.version }
+                })
             try side.write { try $0.inboxes.raiseVersions(to: 77_000) }
             try side.write { try $0.programState.beginVersions(from: 78_000) }
             side.note(try side.write { try $0.inboxes.making(app: "shop", userID: "new") })

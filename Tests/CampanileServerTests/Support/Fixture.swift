@@ -28,8 +28,11 @@ final class TemporaryFolder: Sendable {
 final class RecordingProvider: PushProvider {
     private struct State: Sendable {
         var messages: [PushMessage] = []
-        var answer: @Sendable (PushMessage) async -> PushAnswer = { _ in .accepted }
+        var answer: Answer = { _ in .accepted }
+        /// The answer to the next push alone.
+        var next: Answer?
     }
+    typealias Answer = @Sendable (PushMessage) async -> PushAnswer
 
     private let state = Watched(State())
 
@@ -44,14 +47,15 @@ final class RecordingProvider: PushProvider {
             return state.messages
         }
     }
-    func answer(_ answer: @escaping @Sendable (PushMessage) async -> PushAnswer) {
-        state.change { $0.answer = answer }
-    }
+    func answer(_ answer: @escaping Answer) { state.change { $0.answer = answer } }
+    /// Answers the next push so, and then lets go of what the answer holds, such as the fixture that holds this.
+    func answerNext(_ answer: @escaping Answer) { state.change { $0.next = answer } }
 
     func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void) {
         let decide = state.change { state in
+            defer { state.next = nil }
             state.messages.append(message)
-            return state.answer
+            return state.next ?? state.answer
         }
         Task { answer(await decide(message)) }
     }
@@ -182,7 +186,9 @@ struct Fixture: Sendable {
     let alice = User(app: "default", userID: "alice")
 
     /// Goes on with this store after a start under a policy.
-    func under(_ policy: BadgePolicy) throws -> Fixture { try Fixture(over: store, folder: folder, clock: clock, policy) }
+    func under(_ policy: BadgePolicy, neverZeroWhileOthersRemain: Bool = false) throws -> Fixture {
+        try Fixture(over: store, folder: folder, clock: clock, policy, neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
+    }
 
     /// The ids that a statement gives which both stores understand.
     func ids(_ sql: SQL) throws -> [UUIDv7] {
