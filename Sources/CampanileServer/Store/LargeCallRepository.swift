@@ -13,7 +13,9 @@ struct LargeCallRepository<Access: StoreAccess> {
         let calls = try connection.all(
             """
             SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at,
-                traceparent, api_key_id, key, fingerprint,
+                traceparent, coalesce(
+                    (SELECT min(o.id) FROM api_keys k JOIN api_keys o ON o.name = k.name AND o.app = k.app WHERE k.id = c.api_key_id),
+                    c.api_key_id), key, fingerprint,
                 \(SQLText(sqlite: "NULL, false", postgres: "node_id, EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.node_id)"))
             FROM large_calls c ORDER BY id
             """

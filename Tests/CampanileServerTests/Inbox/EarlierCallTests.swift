@@ -28,6 +28,23 @@ import Testing
         #expect(try Calls.served(fixture) == (Calls.many, true))
     }
 
+    @Test("the answer to one that a later key of a name began is the name's", arguments: TestedStore.allCases)
+    func ofALaterKey(_ kind: TestedStore) async throws {
+        let fixture = try Fixture(on: kind)
+        try await fixture.store.write { transaction in
+            for hash in [[UInt8(1)], [2]] {
+                try transaction.apiKeys.insert(name: "tests", app: "default", kind: .producer, hash: hash)
+                _ = try transaction.apiKeys.revoke(name: "tests")
+            }
+        }
+        let new = Calls.new(Calls.names(Calls.many))
+        let first = Calls.key()
+        let later = IdempotencyKey(text: first.text, producer: APIKeyID(2), fingerprint: first.fingerprint)
+        try await EarlierCall.leave(new, served: 150, key: later, fixture.publisher)
+        try await Calls.restarted(fixture).finishEarlierCalls()
+        #expect(try await fixture.publisher.publish(new, app: "default", once: first).isReplay)
+    }
+
     /// Has a program of the schema that the store has begin a call.
     private func begin(_ new: NewNotification, _ body: String, _ store: Store, _ world: World) async throws {
         try await store.write {
