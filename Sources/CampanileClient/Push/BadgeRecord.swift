@@ -73,6 +73,13 @@ struct BadgeRecord: Codable, Equatable {
         return take(count, version)
     }
 
+    /// Takes a push that the user sees as it comes.
+    /// - Returns: false if it changes nothing.
+    mutating func see(_ payload: PushPayload) -> Bool {
+        if isGiven == true { return hear(payload) }
+        return payload.badgeVersion.map { hear(0, $0) } ?? false
+    }
+
     /// Takes the number of the server's answer to the owner.
     /// - Returns: false if it changes nothing.
     mutating func answer(_ badge: Badge, in session: Int) -> Bool {

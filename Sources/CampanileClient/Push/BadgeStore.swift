@@ -110,6 +110,10 @@ public final class BadgeStore: Sendable {
     @discardableResult
     public func apply(_ payload: PushPayload) -> Bool { change { $0.hear(payload) } }
 
+    /// Takes a push that arrives while the user sees the inbox: its version counts, but not its number, unless the backend gives that. The
+    /// user sees the notification before the number could show.
+    func see(_ payload: PushPayload) { change { $0.see(payload) } }
+
     /// Takes the number of an answer to the user who is signed in now. If the user may have changed meanwhile, use
     /// `update` and `follow`, which check that.
     /// - Returns: false for an older one, which changes nothing.

@@ -213,8 +213,7 @@ public final class PushHandler {
     }
 
     private func clear(seenIn payload: PushPayload? = nil) async {
-        // Takes the version but not the number: the user sees the notification before the number could show.
-        if let version = payload?.badgeVersion { badge.apply(count: 0, version: version) }
+        payload.map(badge.see)
         let failure = await attempt { [badge, api] in try await badge.clear(api) }
         await icon.update()
         // Doesn't simply repeat a clearing, which could clear notifications that nobody has seen: this checks first.

@@ -161,6 +161,11 @@ class BadgeStore(internal val storage: ClientStorage) {
     /** Takes the number of a push. An alert that has a version and no number has the number 0. @return false if nothing changes. */
     fun apply(push: PushPayload): Boolean = change { it.heard(push) }
 
+    /** Takes a push that the user sees as it comes. */
+    internal fun see(push: PushPayload) {
+        change { it.heard(if (it.isGiven) push else push.copy(badge = 0)) }
+    }
+
     /** Takes the number of an answer to the user who is signed in now. @return false for an older one. */
     fun apply(badge: Badge): Boolean = change { it.answered(badge, it.session) }
 

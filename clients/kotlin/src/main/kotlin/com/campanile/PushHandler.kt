@@ -34,10 +34,13 @@ class PushHandler(
         return badge.apply(push)
     }
 
-    /** Takes a push that arrives while the user sees the inbox: its version counts, its number doesn't. Clears the badge. */
+    /**
+     * Takes a push that arrives while the user sees the inbox: its version counts, but not its number, unless the backend gives that.
+     * Clears the badge.
+     */
     fun arrivedInInbox(push: PushPayload) {
         dismiss(push)
-        badge.apply(push.copy(badge = 0))
+        badge.see(push)
         inboxAppeared()
     }
 
