@@ -46,11 +46,7 @@ struct BadgeResource: Sendable {
             let body = badge.json(with: [.init("tenants", .object(numbers))]).text
             // A tenant may come in while the version stays, with a 0.
             let tag = "\"\(body.withUnsafeBytes(contentHash))\""
-            var response = Response(
-                status: request.knows(tag) ? 304 : 200, contentType: "application/json", body: .array(body))
-            response.add("Cache-Control", "private, no-cache")
-            response.add("ETag", .text(tag))
-            return response
+            return BadgeResource.response(.array(body), .text(tag), isKnown: request.knows(tag))
         }
     }
 
@@ -71,12 +67,15 @@ struct BadgeResource: Sendable {
         var body = ByteBuffer(capacity: 128)
         body.appendJSON(badge)
         let isKnown = request.method != .delete && request.knows("\"\(badge.version)\"")
-        return Response(
+        return response(.bytes(body.finish()), .strongTag(UInt64(badge.version)), isKnown: isKnown)
+    }
+
+    private static func response(_ body: Response.Body, _ tag: Response.HeaderValue, isKnown: Bool) -> Response {
+        Response(
             status: isKnown ? 304 : 200,
             headers: [
-                .init("Content-Type", "application/json"), .init("Cache-Control", "private, no-cache"),
-                .init("ETag", .strongTag(UInt64(badge.version))),
+                .init("Content-Type", "application/json"), .init("Cache-Control", "private, no-cache"), .init("ETag", tag),
             ],
-            body: .bytes(body.finish()))
+            body: body)
     }
 }

@@ -84,7 +84,7 @@ struct JSONObject {
         return string
     }
 
-    /// An array of strings, each once; nil when a mistake was noted.
+    /// The strings of an array, each once, also beside a mistake in one of them, which is noted; nil when it is no array.
     mutating func texts(_ value: JSONValue, _ field: String, most: Int) -> [String]? {
         guard case .array(let values) = value else {
             fail(field, .wrongType, "\(field) must be an array of strings.")

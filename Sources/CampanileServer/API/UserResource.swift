@@ -45,7 +45,8 @@ extension JSONObject {
         return userID
     }
 
-    /// The notifications that `ids` or `external_ids` names, each once; nil when a mistake was noted. An id that is none is an unknown one.
+    /// The notifications that `ids` or `external_ids` names, each once; nil when the request names none. An id that is none is an
+    /// unknown one.
     fileprivate mutating func readNotifications() -> Inboxes.ReadNotifications? {
         let (ids, externalIDs) = (value("ids"), value("external_ids"))
         switch (ids, externalIDs) {

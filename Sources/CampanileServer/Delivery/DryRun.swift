@@ -85,6 +85,7 @@ final class DryRun: Sendable {
             let inbox = try reading.inboxes.id(app: app, userID: userID)
             let state =
                 try inbox.map { try reading.inboxes.state($0) } ?? InboxState(policy: reading.programState.badgePolicy(of: app))
+            try reading.externalIDs.requireFree(new, [userID], app: app)
             if new.badge != nil, state.policy != .given { throw ClientError.badgeIsNotGiven(state.policy) }
             let sum = try new.badge.flatMap { given in
                 try given.sum(

@@ -36,11 +36,6 @@ struct Inbox: Sendable {
         loaded = row.state
     }
 
-    /// - Throws: `ClientError` 409 if its number isn't given by a producer.
-    func requireGiven() throws {
-        if state.policy != .given { throw ClientError.badgeIsNotGiven(state.policy) }
-    }
-
     /// Changes the state by something that happened, stamps it, and records the event.
     /// - Parameter event: the event for the streams, beside the badge.
     mutating func apply(_ event: InboxEvent?, _ change: (inout InboxState) -> Void) {
@@ -183,7 +178,7 @@ struct Inbox: Sendable {
 /// The number that a producer gives a user's badge, or the part of it that is one tenant's: the icon shows the sum.
 package struct GivenBadge: Sendable, Equatable {
     let count: Int64
-    /// The producer's own, which grows: a number that comes late changes nothing.
+    /// The producer's own for the user and the tenant. It grows with every change, so a number that comes late changes nothing.
     let sequence: Int64
     /// Empty for a number without one.
     let tenant: String

@@ -16,7 +16,7 @@ struct Notification: Sendable {
 }
 
 /// The part of a notification that the inbox shows.
-package struct NotificationContent: Sendable {
+package struct NotificationContent: Sendable, Equatable {
     package let title: String
     package let body: String
     package let category: String?

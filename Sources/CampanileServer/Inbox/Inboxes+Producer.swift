@@ -2,7 +2,7 @@ import CampanileCore
 
 /// The actions of producers on the notifications that they created: one is changed, or taken back.
 extension Inboxes {
-    /// Changes a notification. Its badge stays, and what is still owed goes with the new content.
+    /// Changes a notification. Its badge stays, and what is still owed goes with the new content. The content that it has changes nothing.
     /// - Parameters:
     ///   - userID: its user; nil finds it as long as its deliveries are kept.
     ///   - edit: makes the new content.
@@ -13,11 +13,17 @@ extension Inboxes {
     ) async throws -> Notification {
         try await changeOwn(id, userID, by: producer) { notification, inbox, transaction in
             var notification = notification
-            notification.content = try edit(notification)
-            notification.editedAt = transaction.now
-            inbox.record(.updated(id))
-            try transaction.notifications.update(notification, inbox: inbox.id)
-            if isPushed, notification.readAt == nil { try oweAgain(notification, &inbox, in: transaction) }
+            let content = try edit(notification)
+            if content != notification.content {
+                notification.content = content
+                notification.editedAt = transaction.now
+                inbox.record(.updated(id))
+                try transaction.notifications.update(notification, inbox: inbox.id)
+            }
+            // Its phones may still show the words from before an edit without a push.
+            if isPushed, notification.readAt == nil, notification.editedAt != nil {
+                try oweAgain(notification, &inbox, in: transaction)
+            }
             try badgePushes.save(inbox, in: transaction)
             return notification
         }
@@ -93,8 +99,7 @@ extension Inboxes {
     /// Takes the number that a producer gives a user's badge.
     func give(_ given: GivenBadge, to userID: String, app: String) async throws -> Badge {
         try await database.write(hints: [.user(app: app, userID: userID)]) { transaction in
-            var inbox = try transaction.inboxes.loadOrMake(app: app, userID: userID)
-            try inbox.requireGiven()
+            var inbox = try transaction.inboxes.loadOrMakeGiven(app: app, userID: userID)
             guard let sum = try transaction.tenantBadges.give(given, to: inbox.id) else { return inbox.state.badge }
             let before = inbox.state.badge
             inbox.apply(nil) { $0.gave(sum) }
@@ -118,9 +123,9 @@ extension Inboxes {
     ) async throws -> (read: Int, badge: Badge) {
         try await database.write(hints: [.user(app: app, userID: userID)]) { transaction in
             let inboxes = transaction.inboxes
-            let found = try given == nil ? inboxes.load(app: app, userID: userID) : inboxes.loadOrMake(app: app, userID: userID)
+            let found =
+                try given == nil ? inboxes.load(app: app, userID: userID) : inboxes.loadOrMakeGiven(app: app, userID: userID)
             guard var inbox = found else { return (0, try inboxes.missingBadge()) }
-            if given != nil { try inbox.requireGiven() }
             let before = inbox.state.badge
             let sum = try given.flatMap { try transaction.tenantBadges.give($0, to: inbox.id) }
             let ids =

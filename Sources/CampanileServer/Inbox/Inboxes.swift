@@ -307,7 +307,7 @@ struct Inboxes: Sendable {
             isDone: isDone)
     }
 
-    /// Marks one range after the other, as far as one transaction may.
+    /// Marks one range after the other, each as far as one transaction may mark.
     /// - Returns: how many were unread in each.
     private func mark(
         _ ranges: [ClosedRange<UUIDv7>], at readAt: Timestamp, of inbox: InboxID, in transaction: StoreTransaction

@@ -51,8 +51,8 @@ package struct Publisher: Sendable {
         }
     }
 
-    /// Creates the notifications once for each idempotency key: a repetition within 24 hours gets the first answer. A call for many
-    /// users takes several transactions.
+    /// Creates the notifications once for each idempotency key: a repetition gets the first answer for as long as that is remembered. A
+    /// call for many users takes several transactions.
     ///
     /// The last rows and the answer stand in one transaction: there is never one without the other.
     /// - Parameters:
@@ -65,7 +65,7 @@ package struct Publisher: Sendable {
     ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
         guard let key else {
             let answer = try await database.write(hints: hints(new.userIDs, app)) {
-                try requireFreeExternalID(of: new, new.userIDs[...], app: app, in: $0)
+                try $0.externalIDs.requireFree(new, new.userIDs[...], app: app)
                 let created = try create(new, for: new.userIDs[...], app: app, in: $0)
                 return makeAnswer(to: new, created)
             }
@@ -151,8 +151,8 @@ package struct Publisher: Sendable {
             guard known == nil || known == made.count else { throw ClientError(.idempotencyConflict) }
             let next = new.userIDs.dropFirst(made.count).prefix(Limits.recipientsPerPart)
             // The first part looks for all. Another call may take it meanwhile.
-            try requireFreeExternalID(
-                of: new, made.isEmpty ? new.userIDs[...] : next, isPartly: !made.isEmpty, app: app, in: transaction)
+            try transaction.externalIDs.requireFree(
+                new, made.isEmpty ? new.userIDs[...] : next, isPartly: !made.isEmpty, app: app)
             let created = try create(
                 new, for: next, atMost: new.isLarge ? Limits.createdPerPart : .max, app: app, in: transaction)
             let all = made + created.map(\.recipient.made)
@@ -197,24 +197,6 @@ package struct Publisher: Sendable {
                 }
                 try transaction.largeCalls.delete(call.id)
             }
-        }
-    }
-
-    // MARK: - External ids
-
-    /// Looks whether any of these users has or had a notification with the external id, before the first is created.
-    /// - Parameter isPartly: true if other users of the call have theirs already.
-    /// - Throws: `ClientError` 409 when one has.
-    private func requireFreeExternalID(
-        of new: NewNotification, _ users: ArraySlice<String>, isPartly: Bool = false, app: String,
-        in transaction: StoreTransaction
-    ) throws {
-        guard let externalID = new.externalID else { return }
-        if let holder = try transaction.externalIDs.find(externalID, app: app, users: Array(users)) {
-            throw ClientError.externalIDTaken(by: holder, isPartly: isPartly)
-        }
-        if !isPartly, try transaction.importedEntries.has(app: app, externalID: externalID) {
-            throw ClientError.externalIDTaken(by: nil)
         }
     }
 
@@ -269,13 +251,15 @@ package struct Publisher: Sendable {
     private func create(
         _ new: NewNotification, userID: String, app: String, in transaction: StoreTransaction
     ) throws -> Created {
-        var inbox = try transaction.inboxes.loadOrMake(app: app, userID: userID)
+        let inboxes = transaction.inboxes
+        var inbox =
+            try new.badge == nil
+            ? inboxes.loadOrMake(app: app, userID: userID) : inboxes.loadOrMakeGiven(app: app, userID: userID)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: inbox.state.newestID)
         let notification = Notification(
             id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push.begun(at: transaction.now),
             externalID: new.externalID, producer: new.producer)
-        if new.badge != nil { try inbox.requireGiven() }
         let sum = try new.badge.flatMap { try transaction.tenantBadges.give($0, to: inbox.id) }
         inbox.apply(.created(id)) { state in
             state.created(id)

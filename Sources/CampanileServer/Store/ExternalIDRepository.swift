@@ -37,6 +37,19 @@ struct ExternalIDRepository<Access: StoreAccess> {
         }
     }
 
+    /// Looks whether any of these users has or had a notification with the external id of a new one, before the first is created.
+    /// - Parameter isPartly: true if other users of the call have theirs already.
+    /// - Throws: `ClientError` 409 when one has.
+    func requireFree(_ new: NewNotification, _ users: ArraySlice<String>, isPartly: Bool = false, app: String) throws {
+        guard let externalID = new.externalID else { return }
+        if let holder = try find(externalID, app: app, users: Array(users)) {
+            throw ClientError.externalIDTaken(by: holder, isPartly: isPartly)
+        }
+        if !isPartly, try access.importedEntries.has(app: app, externalID: externalID) {
+            throw ClientError.externalIDTaken(by: nil)
+        }
+    }
+
     func isTaken(_ externalID: String, app: String) throws -> Bool {
         try access.connection.first(
             "SELECT 1 FROM external_ids WHERE app = $1 AND external_id = $2 LIMIT 1", app, externalID

@@ -38,9 +38,12 @@ import Testing
                 let refused = try await server.client.post("/notifications", body, as: producer)
                 #expect(refused.status == 409)
                 #expect(try refused.json["code"] == "external_id_taken" && refused.json["notification_id"] == .string(id))
+                let dry = try await server.client.post("/notifications?dry_run=true", body, as: producer)
+                #expect(try dry.status == 409 && dry.json["notification_id"] == .string(id))
                 _ = try await server.client.delete("/notifications/\(id)", as: user)
             }
             let other = #"{"user_id":"bob","title":"T","external_id":"order-1"}"#
+            #expect(try await server.client.post("/notifications?dry_run=true", other, as: producer).status == 200)
             #expect(try await server.client.post("/notifications", other, as: producer).status == 201)
             let elsewhere = try server.producer("elsewhere", app: "other")
             #expect(try await server.client.post("/notifications", body, as: elsewhere).status == 201)
@@ -96,6 +99,9 @@ import Testing
             let listed = try await server.client.get("/notifications", as: user).json["notifications"]?.array.first
             #expect(listed == json)
             #expect(try await server.client.get("/badge", as: user).json == before)
+            server.clock.advance(seconds: 1)
+            #expect(
+                try await server.client.patch("/notifications/\(id)", edit, as: producer).json == json, "nothing is new in it")
             let again = try await server.client.patch(
                 "/notifications/\(id)?user_id=alice", #"{"data":null,"body":"C"}"#, as: producer)
             #expect(try again.json["data"] == .null && again.json["body"] == "C" && again.json["title"] == "New")

@@ -194,8 +194,7 @@ extension DismissalTests {
         let fixture = try Self.fixture()
         try await fixture.register("a")
         let id = try await fixture.create()
-        fixture.provider.answer { [fixture] message in
-            guard case .alert = message.kind else { return .accepted }
+        fixture.provider.answerNext { [fixture] _ in
             await #expect(throws: Never.self) {
                 try await Self.read(id, on: "a", fixture)
                 _ = try await fixture.inboxes.setRead(false, id, fixture.alice, device: Fixture.token("a"))

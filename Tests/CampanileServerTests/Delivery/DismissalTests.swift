@@ -208,8 +208,7 @@ import Testing
             var ids = try await fixture.tell(1, to: "a")
             ids.append(try await fixture.create())
             let second = ids[1]
-            fixture.provider.answer { [fixture] message in
-                guard case .alert = message.kind else { return .accepted }
+            fixture.provider.answerNext { [fixture] _ in
                 await #expect(throws: Never.self) { try await Self.read(second, fixture) }
                 return PushAnswer(outcome: outcome, status: 200, reason: nil)
             }

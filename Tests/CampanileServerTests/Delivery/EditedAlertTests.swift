@@ -1,6 +1,5 @@
 import CampanileCore
 import Push
-import Synchronization
 import Testing
 
 @testable import CampanileServer
@@ -13,11 +12,14 @@ import Testing
     init() throws { fixture = try Fixture() }
 
     /// Changes a notification as its producer does, with a push.
-    private static func edit(_ id: UUIDv7, _ title: String, _ fixture: Fixture) async throws {
-        _ = try await fixture.inboxes.edit(
+    @discardableResult
+    private static func edit(
+        _ id: UUIDv7, _ title: String, body: String = "", isPushed: Bool = true, _ fixture: Fixture
+    ) async throws -> CampanileServer.Notification {
+        try await fixture.inboxes.edit(
             id, userID: "alice", by: Producer(keyID: APIKeyID(1), firstKeyID: APIKeyID(1), name: "tests", app: "default"),
-            isPushed: true
-        ) { _ in NotificationContent(title: title, body: "", category: nil, deepLink: nil, data: nil) }
+            isPushed: isPushed
+        ) { _ in NotificationContent(title: title, body: body, category: nil, deepLink: nil, data: nil) }
     }
 
     /// Sends what is due, and tells the words of each alert and whether it is loud.
@@ -31,12 +33,23 @@ import Testing
 
     /// Answers the next push with an outcome, after something was done.
     private func answerNext(_ outcome: PushOutcome, after work: @escaping @Sendable () async throws -> Void = {}) {
-        let isFirst = Atomic<Bool>(true)
-        fixture.provider.answer { _ in
-            guard isFirst.exchange(false, ordering: .relaxed) else { return .accepted }
+        fixture.provider.answerNext { _ in
             await #expect(throws: Never.self) { try await work() }
             return PushAnswer(outcome: outcome, status: 503, reason: nil)
         }
+    }
+
+    @Test("an edit to the words that a phone shows is none; those that it wasn't sent yet go with the next that is pushed")
+    func same() async throws {
+        try await fixture.register("a")
+        let id = try await fixture.create()
+        #expect(try await sent() == ["Title"])
+        try await Self.edit(id, "Title", body: "Body", fixture)
+        #expect(try await sent() == [])
+        #expect(try await Self.edit(id, "New", isPushed: false, fixture).editedAt == fixture.clock.now)
+        #expect(try await sent() == [])
+        try await Self.edit(id, "New", fixture)
+        #expect(try await sent() == ["New silently"])
     }
 
     @Test("an edit while the first alert is in flight follows it once it is accepted")
