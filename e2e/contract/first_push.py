@@ -2,7 +2,9 @@
 they are, and how long they take. At most ten may be typed.
 
 Debian's Rails is 6.1 and nothing comes from rubygems.org, so the home folder has a ~/.railsrc that leaves out what Debian lacks, and a Gemfile of
-what it has. The ports are the usual ones, in a network of the script's own. Needs root, ruby-rails, ruby-foreman, puma.
+what it has. The ports are the usual ones, in a network of the script's own. Who may have none, because that takes root or the capabilities
+SYS_ADMIN and NET_ADMIN, is told so, and has the lines run in the network that there is, if the ports are free there. Needs ruby-rails,
+ruby-foreman, puma, iproute2.
 """
 import argparse
 import contextlib
@@ -11,6 +13,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -19,12 +22,13 @@ from e2e import ROOT, harness
 from e2e.browser.rails_shop import SKIPPED
 from e2e.harness import children, die_with_parent
 from e2e.harness.documents import documented
-from e2e.harness.network import enter_network
+from e2e.harness.network import enter_network_if_allowed
 
 MOST_LINES = 10
 LINE_SECONDS = 180
 PUSH_SECONDS = 30
 SERVER, SIMULATOR = 3001, 2198
+PORTS = 2197, SIMULATOR, 3000, SERVER     # all that the lines open: Apple and Google, the phones' page, Rails, the server
 PHONE = "ab" * 32
 TEMPLATE = """remove_file "Gemfile"
 create_file "Gemfile", %(gem "rails"\\ngem "sqlite3"\\ngem "puma"\\n)
@@ -77,6 +81,28 @@ def home(folder, binary):
     return {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "LC_ALL": "C.UTF-8", "BUNDLE_SILENCE_ROOT_WARNING": "1"}
 
 
+def enter():
+    """A network of this process's own, or the one that there is, with nobody at the ports."""
+    reason = enter_network_if_allowed()
+    if not reason:
+        return
+    print(f"first push: in the network that there is, because it may have none of its own ({reason})", flush=True)
+    taken = [str(port) for port in PORTS if not is_free(port)]
+    if taken:
+        raise harness.HarnessError(f"the lines open the ports {', '.join(map(str, PORTS))} of 127.0.0.1, and others have {', '.join(taken)}: end those")
+
+
+def is_free(port):
+    with socket.socket() as probe:
+        # Connections that have ended keep no port from whoever listens.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def ask(port, path):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     connection.request("GET", path)
@@ -108,7 +134,7 @@ def main():
     with harness.temporary_folder("campanile-first-push-") as name:
         folder = pathlib.Path(name)
         environment = home(folder, options.binary)
-        enter_network()
+        enter()
         shell, began = Shell(folder, environment), time.monotonic()
         try:
             for line in lines:

@@ -1,7 +1,8 @@
 """A network of a script's own, whose lines can be cut, and one without, where everything is at 127.0.0.1.
 
 The script's process becomes the router: it leaves the machine's network for an empty one, and each place is a network namespace behind
-it. Nothing has a name, so all of it ends with its processes. Needs root and Debian's `iproute2`.
+it. Nothing has a name, so all of it ends with its processes. Needs root, or the capabilities SYS_ADMIN and NET_ADMIN, and Debian's
+`iproute2`.
 """
 import ctypes
 import os
@@ -16,11 +17,15 @@ CLONE_NEWNET = 0x40000000
 PREFERENCE = "100"      # of the rules that cut, before those that lead somewhere
 
 
-def _ip(*arguments: str) -> None:
+def _ip_program() -> str:
     program = shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         raise HarnessError("ip is missing: apt-get install iproute2")
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+    return program
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run([_ip_program(), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise HarnessError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
 
@@ -31,6 +36,16 @@ def enter_network() -> None:
     if libc.unshare(CLONE_NEWNET) != 0:
         raise HarnessError(f"no network of its own: {os.strerror(ctypes.get_errno())}")
     _ip("link", "set", "lo", "up")
+
+
+def enter_network_if_allowed() -> str:
+    """Enters a network of this process's own, where one can be had. Gives the reason why not otherwise, and this process stays where it is."""
+    # A child tries first: whoever may leave a network may be refused the new one's loopback, and the way back.
+    tried = subprocess.run(["unshare", "--net", _ip_program(), "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        return tried.stderr.strip() or f"unshare ended with {tried.returncode}"
+    enter_network()
+    return ""
 
 
 @dataclass
