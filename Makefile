@@ -220,7 +220,7 @@ proxies-nginx proxies-caddy: proxies-%:
 	@echo "==> proxies: $* in front of the server, with the file of packaging/"
 	@$(PYTHON) -m pytest e2e/contract/proxies.py -k $* --binary "$(DEBUG)"
 
-trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage and jitter, with the debug binary
+trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage, jitter, installations and given, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 -m e2e.trust.test_disk
 	@echo "==> trust: what a fault of the cluster explains"

@@ -5,16 +5,19 @@ PUT /users/{user_id}/badge, POST /notifications with `badge`, and POST /users/{u
 acknowledged; meanwhile the server gets SIGKILL and is started again, and readers ask for the badge by tenant. When all is acknowledged and
 nothing is owed any more:
 
+- every call was acknowledged;
 - every tenant has the number of its greatest sequence, and no answer ever had another count than the sum of its tenants;
 - a version never went back for a reader, and no version had two counts;
-- every iPhone shows the sum, and every page that listened to /badge/stream heard it last;
+- every iPhone shows the sum, and every page that listened to /badge/stream heard something, and the sum last;
 - `campanile badge audit` finds nothing.
 
-At the end the control: a smaller sequence's number in the place of the greatest's, a wrong sum, an icon, a page and a version that went back
-must be seen.
+At the end the control: a call without its acknowledgement, a smaller sequence's number in the place of the greatest's, in an answer, on an
+icon and on a page, a page that heard nothing, wrong sums at the end and before, a version that went back and one of two counts must be seen,
+each by its own check.
 """
 import collections
 import contextlib
+import copy
 import http.client
 import json
 import os
@@ -22,7 +25,7 @@ import queue
 import random
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from e2e import harness
 from e2e.harness import stores
@@ -69,6 +72,36 @@ class Seen:
     last: dict = field(default_factory=dict)                                     # user of a page → the count heard last
     asked: int = 0
 
+    def answer(self, user, badge, versions):
+        """What a reader was answered by tenant. `versions`: user → the last version that it had."""
+        self.asked += 1
+        self._note(user, badge, "an answer", versions)
+        if badge["count"] != sum(badge["tenants"].values()):
+            self.wrong_sums.append(f"{user}: {badge}")
+
+    def page(self, user, badge, versions):
+        """What a page heard."""
+        self._note(user, badge, "a page", versions)
+        self.last[user] = badge["count"]
+
+    def _note(self, user, badge, source, versions):
+        self.counts[user, badge["version"]].add(badge["count"])
+        if badge["version"] < versions.get(user, 0):
+            self.went_back.append(f"{user}: {source} had version {versions[user]} and then {badge['version']}")
+        versions[user] = badge["version"]
+
+
+@dataclass
+class Evidence:
+    """Everything that is known at the end."""
+    users: list
+    pages: list              # names of the users whose page listened
+    calls: list
+    acknowledged: list       # the calls that were
+    answers: dict            # user → what GET /badge?by=tenant says
+    phones: dict
+    seen: Seen
+
 
 def plan(rng, users, number):
     """Calls in an order that isn't their sequences'."""
@@ -107,14 +140,22 @@ class GivenWorld(World):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(settings, file)
 
+    def ask_on_devices(self):
+        """Has every device ask for its number, as an app does at its start. Nothing is owed to one that neither asked nor was sent anything."""
+        def ask(user):
+            for device in user.devices:
+                self.ask("GET", "/badge", credential=user.credential, headers={"X-Device-Token": device.token})
+        self.each(ask, self.users)
+
 
 class Run:
     """The producers, the readers and the pages."""
 
     def __init__(self, here, options, rng):
-        self.world, self.rng, self.seen, self.over = here, rng, Seen(), threading.Event()
+        self.world, self.rng, self.seen = here, rng, Seen()
+        self.over, self.noting = threading.Event(), threading.Lock()
         self.calls = plan(rng, here.users, options.calls)
-        self.left, self.acknowledged, self.refused = queue.SimpleQueue(), collections.Counter(), []
+        self.left, self.acknowledged, self.refused = queue.SimpleQueue(), [], []
         for call in self.calls:
             self.left.put(call)
         self.keys = [here.server.producer_key(f"producer-{number}") for number in range(PRODUCERS)]
@@ -132,7 +173,7 @@ class Run:
                 with contextlib.suppress(OSError, http.client.HTTPException):
                     answer = self.world.request(method, path, credential=key, body=body, headers=headers)
                     if answer.status in (200, 201):
-                        self.acknowledged[call.kind] += 1
+                        self.acknowledged.append(call)
                         break
                     if answer.status not in (409, 503):
                         self.refused.append(f"{method} {path}: {answer!r}")
@@ -141,11 +182,11 @@ class Run:
             else:
                 self.refused.append(f"{method} {path} is not acknowledged")
 
-    def note(self, user, badge, source, versions):
-        self.seen.counts[user, badge["version"]].add(badge["count"])
-        if badge["version"] < versions.get(user, 0):
-            self.seen.went_back.append(f"{user}: {source} had version {versions[user]} and then {badge['version']}")
-        versions[user] = badge["version"]
+    def note(self, look, *what):
+        """Has something looked at, until all is over."""
+        with self.noting:
+            if not self.over.is_set():
+                look(*what)
 
     def read(self, rng):
         """Asks for badges by tenant."""
@@ -155,11 +196,7 @@ class Run:
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer = self.world.request("GET", "/badge?by=tenant", credential=user.credential)
                 if answer.status == 200:
-                    badge = answer.json()
-                    self.seen.asked += 1
-                    self.note(user.name, badge, "an answer", versions)
-                    if badge["count"] != sum(badge["tenants"].values()):
-                        self.seen.wrong_sums.append(f"{user.name}: {badge}")
+                    self.note(self.seen.answer, user.name, answer.json(), versions)
             time.sleep(0.005)
 
     def listen(self, user):
@@ -172,9 +209,7 @@ class Run:
                 answer = connection.getresponse()
                 while line := answer.readline():
                     if line.startswith(b"data: {"):
-                        badge = json.loads(line[6:])
-                        self.note(user.name, badge, "a page", versions)
-                        self.seen.last[user.name] = badge["count"]
+                        self.note(self.seen.page, user.name, json.loads(line[6:]), versions)
                     if self.over.is_set():
                         break
             time.sleep(0.05)
@@ -194,7 +229,7 @@ class Run:
         for number in range(kills):
             # Spread over the calls, not over the time.
             until = self.left.qsize() - self.left.qsize() // (kills - number + 1)
-            while self.left.qsize() > until:
+            while self.left.qsize() > until and any(producer.is_alive() for producer in producers):
                 time.sleep(0.005)
             self.world.server.kill()
             stores.wait_until_left(self.world.server.database)
@@ -204,39 +239,87 @@ class Run:
         if self.refused:
             raise harness.HarnessError(self.refused[0])
 
-    def answers(self):
-        """user → what GET /badge?by=tenant says."""
-        return {user.name: self.world.ask("GET", "/badge?by=tenant", credential=user.credential).json() for user in self.world.users}
+    def end(self, evidence):
+        """Gives the pages time to hear the last number. Afterwards nothing is noted any more."""
+        deadline = time.monotonic() + END_SECONDS
+        while True:
+            with self.noting:
+                if time.monotonic() > deadline or not judge(evidence).kinds() & {"page", "silent page"}:
+                    self.over.set()
+                    return
+            time.sleep(0.1)
+
+    def evidence(self):
+        users = self.world.users
+        answers = {user.name: self.world.ask("GET", "/badge?by=tenant", credential=user.credential).json() for user in users}
+        return Evidence(users, [user.name for user in users[:PAGES]], self.calls, self.acknowledged, answers,
+                        self.world.simulator.phones(), self.seen)
 
 
-def judge(run, expected, answers, phones):
-    report, seen = harness.Report(), run.seen
-    for user in run.world.users:
-        tenants, answer = expected.get(user.name, {}), answers[user.name]
+def judge(evidence):
+    report, seen, expected = harness.Report(), evidence.seen, greatest(evidence.calls)
+    for user in evidence.users:
+        tenants, answer = expected.get(user.name, {}), evidence.answers[user.name]
         total = sum(tenants.values())
         report.check("tenant", answer["tenants"] == tenants, lambda: f"{user.name}: {answer['tenants']} in the place of {tenants}")
         report.check("sum", answer["count"] == sum(answer["tenants"].values()), lambda: f"{user.name}: {answer}")
         for device in user.devices:
-            report.check("phone", icon(phones, device) == total, lambda: f"{user.name}: an icon shows {icon(phones, device)}, not {total}")
-        if user.name in seen.last:
-            report.check("page", seen.last[user.name] == total, lambda: f"{user.name}: a page shows {seen.last[user.name]}, not {total}")
-    report.check("sum", not seen.wrong_sums, lambda: seen.wrong_sums[0])
+            shown = icon(evidence.phones, device)
+            report.check("phone", shown == total, lambda: f"{user.name}: an icon shows {shown}, not {total}")
+        if user.name in evidence.pages and report.check(
+                "silent page", user.name in seen.last or not tenants, lambda: f"{user.name}: a page heard nothing, and {total} holds"):
+            shown = seen.last.get(user.name, 0)
+            report.check("page", shown == total, lambda: f"{user.name}: a page shows {shown}, not {total}")
+    lost = {call.number for call in evidence.calls} - {call.number for call in evidence.acknowledged}
+    report.check("acknowledged", not lost, lambda: f"{len(lost)} of {len(evidence.calls)} calls are not acknowledged, the first of them {min(lost)}")
+    report.check("sum before", not seen.wrong_sums, lambda: seen.wrong_sums[0])
     report.check("version", not seen.went_back, lambda: seen.went_back[0])
     two = [(key, counts) for key, counts in seen.counts.items() if len(counts) > 1]
-    report.check("version", not two, lambda: f"{two[0]}")
+    report.check("two counts", not two, lambda: f"(user, version) {two[0][0]} has the counts {two[0][1]}")
     return report
 
 
-def unseen(run, expected, answers, phones):
-    """The checks that don't see a fault planted for them."""
-    user = next(user for user in run.world.users if user.name in run.seen.last and expected.get(user.name))
-    name, tenant = user.name, next(iter(expected[user.name]))
-    worse = {**expected, name: {**expected[name], tenant: expected[name][tenant] + 1}}
-    wrong = {**answers, name: {**answers[name], "count": answers[name]["count"] + 1}}
-    found = judge(run, worse, answers, phones).kinds() | judge(run, expected, wrong, phones).kinds()
-    run.seen.went_back.append("planted")
-    found |= judge(run, expected, answers, phones).kinds()
-    return {"tenant", "sum", "phone", "page", "version"} - found
+def overtaken(calls, names):
+    """A call of one of these users whose number is another than that of its tenant's greatest sequence."""
+    expected = greatest(calls)
+    for call in calls:
+        if call.user in names and call.count != expected[call.user][call.tenant]:
+            return call
+    raise harness.HarnessError("no call has another number than its tenant's last: the control needs more calls")
+
+
+def planted(evidence):
+    """The name of each check, and the evidence with a fault that it must see."""
+    call = overtaken(evidence.calls, evidence.pages)
+    user = next(user for user in evidence.users if user.name == call.user)
+    name, answer = user.name, evidence.answers[user.name]
+    tenants = {**answer["tenants"], call.tenant: call.count}
+    older = {**answer, "tenants": tenants, "count": sum(tenants.values())}
+    token = user.devices[0].token
+
+    def seen(change):
+        changed = copy.deepcopy(evidence.seen)
+        change(changed)
+        return replace(evidence, seen=changed)
+
+    wrong = {**answer, "count": answer["count"] + 1}
+    # Versions that nobody was told.
+    first, second = {**answer, "version": answer["version"] + 1}, {**answer, "version": answer["version"] + 2}
+    yield "tenant", replace(evidence, answers={**evidence.answers, name: older})
+    yield "sum", replace(evidence, answers={**evidence.answers, name: wrong})
+    yield "phone", replace(evidence, phones={**evidence.phones, token: {"badge": older["count"]}})
+    yield "page", seen(lambda changed: changed.last.update({name: older["count"]}))
+    yield "silent page", seen(lambda changed: changed.last.pop(name))
+    yield "acknowledged", replace(evidence, acknowledged=[one for one in evidence.acknowledged if one is not call])
+    yield "sum before", seen(lambda changed: changed.answer(name, {**wrong, "version": first["version"]}, {}))
+    yield "version", seen(lambda changed: changed.answer(name, first, {name: second["version"]}))
+    yield "two counts", seen(lambda changed: [changed.answer(name, badge, {}) for badge in (first, {**older, "version": first["version"]})])
+
+
+def unseen(evidence):
+    """The checks that don't see the fault planted for them, or that another one sees."""
+    before = judge(evidence).kinds()
+    return [kind for kind, worse in planted(evidence) if judge(worse).kinds() != before | {kind}]
 
 
 def main():
@@ -245,29 +328,29 @@ def main():
     parser.add_argument("--kills", type=int, help="25")
     parser.add_argument("--simulator", help="the program that stands in for Apple and Google; the tested one")
     options = harness.begin(parser)
-    options.calls = options.calls or (3_000 if options.short else 100_000)
-    kills = options.kills or (3 if options.short else 25)
+    if options.calls is None:
+        options.calls = 3_000 if options.short else 100_000
+    kills = options.kills if options.kills is not None else 3 if options.short else 25
     rng, began = random.Random(options.seed), time.monotonic()
     with world(options, "given", make=GivenWorld) as here:
         names = [f"user-{number}" for number in range(60 if options.short else 400)]
         here.add_users([
             User(name, "default", harness.user_token(harness.JWT_SECRET, name), [Device(f"{rng.getrandbits(256):064x}") for _ in range(2)])
             for name in names])
+        here.ask_on_devices()
         run = Run(here, options, rng)
         run.go(kills)
         if not here.wait_until_quiet():
             raise harness.HarnessError(here.unsettled())
-        found = greatest(run.calls), run.answers(), here.simulator.phones()
-        deadline = time.monotonic() + END_SECONDS
-        while time.monotonic() < deadline and judge(run, *found).kinds() == {"page"}:
-            time.sleep(0.1)
-        run.over.set()
-        report = judge(run, *found)
+        found = run.evidence()
+        run.end(found)
+        report = judge(found)
         is_good, said = here.server.badge_audit()
         report.check("audit", is_good and "is given" in said, said)
-        print(f"given: {sum(run.acknowledged.values()):,} calls acknowledged ({dict(run.acknowledged)}), {kills} kills, {run.seen.asked:,} answers "
+        kinds = dict(collections.Counter(call.kind for call in run.acknowledged))
+        print(f"given: {len(run.acknowledged):,} calls acknowledged ({kinds}), {kills} kills, {run.seen.asked:,} answers "
               f"looked at, {sum(report.checked.values()):,} checks: {len(report.wrong)} wrong ({time.monotonic() - began:.0f} s)", flush=True)
-        blind = unseen(run, *found)
+        blind = unseen(found)
     return report.verdict(blind)
 
 
