@@ -306,7 +306,7 @@ CREATE TABLE app_policies (
 CREATE TABLE program_state (
     id               smallint PRIMARY KEY CHECK (id = 1),
     write_proofs     bigint NOT NULL DEFAULT 0, -- older programs' proofs of readiness; see write_proofs
-    badge_policy     text   COLLATE "C",        -- the policy under which the versions were counted
+    badge_policy     text   COLLATE "C",        -- the policy of the apps that app_policies doesn't name; NULL before the first start
     starts           bigint NOT NULL DEFAULT 1, -- how often a server was started or leased shards: what epochs and leases come from
     stream_token_key bytea,                     -- 32 random bytes that sign stream tokens and seal cursors
     versions_from    bigint NOT NULL DEFAULT 0, -- the version of a badge that never changed; a restore raises it

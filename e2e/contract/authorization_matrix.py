@@ -252,7 +252,7 @@ EXPECTATIONS = {
         "/device_tokens", {"token": "ab" * 32, "platform": "ios"}, stranger=TAKES_OVER, other_app=TAKES_OVER),
     "deleteDeviceToken": Case("/device_tokens/{token}", stranger=NOT_THERE, other_app=NOT_THERE),
     "getBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
-    # The owner's app counts by itself. A stranger's number is that of the same name in an app of its own.
+    # The owner's app counts by itself, and refuses. The other app's number is given: its producer reaches its own user of the owner's name.
     "giveBadge": Case(f"/users/{OWNER}/badge", {"count": 7, "sequence": 1}, owner=status(409), other_app=GIVEN),
     "markReadOfUser": Case(
         f"/users/{OWNER}/reads", lambda things: {"ids": [things["id"]]}, owner=ONE_READ, other_app=NOTHING_READ),
