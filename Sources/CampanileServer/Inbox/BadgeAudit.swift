@@ -41,7 +41,7 @@ package struct BadgeAudit: Sendable {
 
     /// The outcome, for the command line.
     package var summary: String {
-        let numbers = given == 0 ? "" : " In \(given) a producer gives the number."
+        let numbers = given == 0 ? "" : " In \(given) the number is given by a producer."
         let wrong = "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong.\(numbers)"
         return unreadable.isEmpty ? wrong : "\(wrong) \(unreadable.count) can't be read. \(SQLError.damageRemedy)"
     }

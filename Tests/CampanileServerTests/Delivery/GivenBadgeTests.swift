@@ -122,7 +122,7 @@ import Testing
         _ = try await given.give(1, 1, "acme")
         _ = try await given.give(4, 1, "globex")
         #expect(try given.badge().count == 5)
-        #expect(try BadgeAudit(given.store).summary == "1 inbox, 0 wrong. In 1 a producer gives the number.")
+        #expect(try BadgeAudit(given.store).summary == "1 inbox, 0 wrong. In 1 the number is given by a producer.")
         let back = try fixture.under(policy)
         #expect(try back.badge().count == 4)
         fixture.clock.advance(milliseconds: Limits.syncDelayMilliseconds)
