@@ -59,6 +59,15 @@ class CallsTest < CampanileTest
     assert_empty campanile.inbox(user).list.notifications
   end
 
+  def test_preview_is_refused_a_name_that_is_taken
+    look = -> { campanile.preview(user, title: "Hello", external_id: "one") }
+    assert_equal [], look.call["pushes"]
+    made = campanile.notify(user, title: "Hello", external_id: "one")
+    assert_equal made.id, assert_raises(Campanile::ExternalIdTaken, &look).notification_id
+    campanile.withdraw(made)
+    assert_equal made.id, assert_raises(Campanile::ExternalIdTaken, &look).notification_id
+  end
+
   def test_notify_all_answers_each_user_once_and_takes_more_than_a_call_may_name
     made = campanile.notify_all(Array.new(1_001) { |number| "#{user}-#{number % 1_000}" } + ["#{user}-new"], title: "All", push: false, idempotency_key: user)
     assert_equal 1_001, made.map(&:user_id).uniq.size

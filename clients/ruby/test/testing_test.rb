@@ -50,6 +50,30 @@ class TestingTest < Minitest::Test
     refute_notified "alice"
   end
 
+  def test_a_name_stays_taken_and_the_refusal_names_who_has_it
+    made = Campanile.notify("alice", title: "Hello", external_id: "one")
+    look = -> { Campanile.preview("alice", title: "Hello", external_id: "one") }
+    assert_equal made.id, assert_raises(Campanile::ExternalIdTaken) { Campanile.notify_all(%w[bob alice], title: "Hello", external_id: "one") }.notification_id
+    assert_equal made.id, assert_raises(Campanile::ExternalIdTaken, &look).notification_id
+    Campanile.withdraw(made)
+    [look, -> { Campanile.notify("alice", title: "Again", external_id: "one") }].each do |call|
+      assert_equal made.id, assert_raises(Campanile::ExternalIdTaken, &call).notification_id
+    end
+    assert_equal [], Campanile.preview("bob", title: "Hello", external_id: "one")["pushes"]
+    refute_notified "bob"
+  end
+
+  def test_a_preview_asks_for_what_a_creation_does
+    assert_raises(Campanile::Invalid) { Campanile.preview("alice", body: "No title") }
+  end
+
+  def test_numbers_are_told_by_tenant
+    Campanile.give_badge("alice", count: 3, sequence: 1)
+    assert_equal 5, Campanile.give_badge("alice", count: 2, sequence: 1, tenant: "acme").count
+    assert_equal [5, { "" => 3, "acme" => 2 }], Campanile.inbox("alice").badge(by: :tenant).then { |badge| [badge.count, badge.tenants] }
+    assert_equal [{}, nil], [Campanile.inbox("bob").badge(by: :tenant).tenants, Campanile.inbox("alice").badge.tenants]
+  end
+
   def test_given_numbers_and_reads_are_seen
     made = Campanile.notify("alice", title: "Hello", external_id: "one", badge: { count: 4, sequence: 2 })
     assert_equal [4, 4], [made.badge.count, Campanile.give_badge("alice", count: 9, sequence: 1).count]

@@ -57,7 +57,8 @@ module Campanile
       end
     end
 
-    # What `notify` would push, and to whom not and why, without creating anything: {"pushes", "withheld"}.
+    # What `notify` would push, and to whom not and why, without creating anything: {"pushes", "withheld"}. Raises what `notify` would, so also
+    # ExternalIdTaken.
     def preview(user, **fields)
       post("/notifications?dry_run=true", { user_id: Identity.user(user), **fields }).json
     end

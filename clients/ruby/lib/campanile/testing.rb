@@ -40,6 +40,8 @@ module Campanile
 
     def initialize
       @sent, @answers, @read, @given = [], {}, [], {}
+      # Each user's names with the notification that has or had them: what is gone keeps its name.
+      @names = {}
       @version = 0
     end
 
@@ -59,13 +61,14 @@ module Campanile
 
     def answer(call, id, fields, query, key)
       case call
-      when "POST /notifications" then query["dry_run"] ? [200, { "pushes" => [], "withheld" => [] }] : create(fields, key)
+      when "POST /notifications" then query["dry_run"] == "true" ? preview(fields) : create(fields, key)
       when "PATCH /notifications" then fields.key?("read") ? [200, read(find(id), fields["read"])] : edit(find(id), fields)
       when "DELETE /notifications" then id ? remove(find(id)) : [200, withdraw(query["external_id"])]
       when "GET /notifications" then [200, id ? shown(find(id)) : list]
       when "POST /notifications/mark_all_read" then [200, read_all(fields["up_to"])]
       when "POST /notifications/reconcile" then [200, { "handled" => fields["ids"].select { |one| handled?(one) }, "badge" => badge(@user) }]
-      when "GET /badge", "DELETE /badge" then [200, badge(@user)]
+      when "GET /badge" then [200, query["by"] == "tenant" ? { **badge(@user), "tenants" => tenants } : badge(@user)]
+      when "DELETE /badge" then [200, badge(@user)]
       when "PUT /users" then [200, give(id, fields)]
       when "POST /users" then [200, reads(id, fields)]
       when "GET /device_tokens" then [200, { "device_tokens" => [] }]
@@ -76,12 +79,16 @@ module Campanile
       end
     end
 
+    def preview(fields)
+      check(fields, [fields["user_id"]])
+      [200, { "pushes" => [], "withheld" => [] }]
+    end
+
     def create(fields, key)
       return [201, @answers[key], { "idempotency-replayed" => "true" }] if @answers.key?(key)
 
-      refuse(422, "invalid", [{ "field" => "title", "code" => "required", "message" => "title is required." }]) if fields["title"].to_s.empty?
       users = fields["user_ids"] || [fields["user_id"]]
-      users.each { |user| refuse(409, "external_id_taken") if fields["external_id"] && named(fields["external_id"]).any? { |one| one.user_id == user } }
+      check(fields, users)
       made = users.map { |user| add(user, fields.except("user_id", "user_ids", "badge"), key) }
       give(users[0], fields["badge"]) if fields["badge"]
       members = made.map { |one| { "id" => one.id, "user_id" => one.user_id, "badge" => badge(one.user_id) } }
@@ -89,8 +96,15 @@ module Campanile
       [201, @answers[key]]
     end
 
+    def check(fields, users)
+      refuse(422, "invalid", errors: [{ "field" => "title", "code" => "required", "message" => "title is required." }]) if fields["title"].to_s.empty?
+      taken = users.filter_map { |user| @names[[user, fields["external_id"]]] }.first
+      refuse(409, "external_id_taken", notification_id: taken) if taken
+    end
+
     def add(user, fields, key)
       one = Testing::Sent.new(id: SecureRandom.uuid, user_id: user, fields: fields, idempotency_key: key&.delete('"'))
+      @names[[user, fields["external_id"]]] = one.id if fields["external_id"]
       @sent << one
       one
     end
@@ -135,6 +149,9 @@ module Campanile
       { "count" => count, "unread_count" => unread, "version" => @version += 1, "updated_at" => Time.now.utc.iso8601(3) }
     end
 
+    # The user's numbers, by the tenants that they were given for.
+    def tenants = (@given[@user] || {}).transform_values { |given| given["count"] }
+
     def give(user, given)
       tenants = @given[user] ||= {}
       known = tenants[given["tenant"].to_s]
@@ -158,8 +175,8 @@ module Campanile
 
     def handled?(id) = @read.include?(id) || mine.none? { |one| one.id == id }
 
-    def refuse(status, code, errors = [])
-      raise Problem.of(status: status, content_type: "application/problem+json", body: JSON.generate({ code: code, detail: "Refused by the fake.", errors: errors }))
+    def refuse(status, code, **members)
+      raise Problem.of(status: status, content_type: "application/problem+json", body: JSON.generate({ code: code, detail: "Refused by the fake.", **members }))
     end
   end
 end
