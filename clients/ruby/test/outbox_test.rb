@@ -64,6 +64,15 @@ class OutboxTest < RailsTest
     assert_equal [1, 0], [badge.count, badge.unread_count]
   end
 
+  def test_many_reads_are_a_row_for_each_hundred_and_the_number_comes_with_the_last
+    names = Array.new(101) { |number| "#{user}-#{number}" }
+    rows = Outbox.reads(user, external_ids: names, badge: { count: 0, sequence: 1 })
+    assert_equal [{ "external_ids" => names.first(100) }, { "external_ids" => names.last(1), "badge" => { "count" => 0, "sequence" => 1 } }],
+                 rows.map { |row| JSON.parse(row.body) }
+    assert_equal [{ "ids" => [] }], Outbox.reads(user, []).map { |row| JSON.parse(row.body) }
+    assert_raises(ArgumentError) { Outbox.reads(user) }
+  end
+
   def test_a_drain_that_is_killed_after_it_sent_creates_nothing_twice
     row = Outbox.notify(user, title: "Once")
     2.times { campanile.deliver(row.verb, row.path, row.body, idempotency_key: row.key) }

@@ -53,6 +53,12 @@ class RetriesTest < CampanileTest
     assert_equal 0, campanile.inbox(user).badge.count
   end
 
+  def test_reads_whose_answer_was_lost_count_what_the_last_attempt_found
+    made = campanile.notify(user, title: "Hello")
+    told = Front.open(:lose) { |front| client(url: front.url).reads(user, [made]) }
+    assert_equal [0, 0, true], [told.read, told.badge.unread_count, campanile.inbox(user).find(made.id).read?]
+  end
+
   def test_nobody_listens
     url = "http://127.0.0.1:#{World.free_port}"
     unreachable = assert_raises(Campanile::Unreachable) { client(url: url).notify(user, title: "Hello") }

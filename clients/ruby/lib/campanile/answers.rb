@@ -39,7 +39,7 @@ module Campanile
   # What was handled elsewhere, as ids, and the number.
   Reconciliation = Struct.new(:handled, :badge)
 
-  # How many notifications were unread that were marked read, and the number after it.
+  # How many notifications were unread that were marked read, which is too few where an answer was lost; and the number after it.
   Read = Struct.new(:read, :badge)
 
   # How the members of an answer are read.

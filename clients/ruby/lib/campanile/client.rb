@@ -21,11 +21,13 @@ module Campanile
     # The address of a user among the calls.
     def self.path_of_user(user, what) = "/users/#{Identity.escape(Identity.user(user))}/#{what}"
 
-    # What `reads` sends: one of the two lists of ids, and the number with it.
+    # What `reads` sends, a body for each call: one of the two lists of ids, in parts, and the number with the last.
     def self.reads(notifications, external_ids, badge)
       raise ArgumentError, "reads takes notifications or external_ids" unless notifications.nil? ^ external_ids.nil?
 
-      { ids: notifications&.map { |one| Identity.notification(one) }, external_ids: external_ids, badge: badge }.compact
+      name, ids = notifications ? [:ids, notifications.map { |one| Identity.notification(one) }] : [:external_ids, external_ids]
+      *before, last = ids.empty? ? [ids] : ids.each_slice(READS_IN_A_CALL).to_a
+      [*before.map { |part| { name => part } }, { name => last, badge: badge }.compact]
     end
 
     # The address of all that have an external id.
@@ -89,15 +91,12 @@ module Campanile
     end
 
     # Marks read what the user has read in the app's own inbox, by notifications or by external ids, and takes it off all their devices. Unknown
-    # ones are passed over. `badge` is the number after it, as give_badge takes it. Answers how many were unread, and the Badge: a Read. More
-    # than 100 take several calls, the number with the last.
+    # ones are passed over. `badge` is the number after it, as give_badge takes it. More than 100 take several calls, the number with the last.
+    # Answers a Read: how many were unread, as far as the answers came, and the Badge. A call whose answer was lost is made again, and then
+    # counts none of those that it has marked before.
     def reads(user, notifications = nil, external_ids: nil, badge: nil)
-      fields = self.class.reads(notifications, external_ids, nil)
-      name, ids = fields.first
-      parts = ids.empty? ? [ids] : ids.each_slice(READS_IN_A_CALL).to_a
-      answers = parts.map do |part|
-        with = { name => part, badge: (badge if part.equal?(parts.last)) }.compact
-        deliver("POST", self.class.path_of_user(user, "reads"), Client.json(with), repeatable: true).json
+      answers = self.class.reads(notifications, external_ids, badge).map do |fields|
+        deliver("POST", self.class.path_of_user(user, "reads"), Client.json(fields), repeatable: true).json
       end
       Read.new(answers.sum { |answer| answer["read"] }, Badge.of(answers.last["badge"]))
     end

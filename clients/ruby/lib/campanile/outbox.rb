@@ -56,9 +56,7 @@ module Campanile
       end
 
       def reads(user, notifications = nil, external_ids: nil, badge: nil)
-        name, ids = Client.reads(notifications, external_ids, nil).first
-        parts = ids.empty? ? [ids] : ids.each_slice(Client::READS_IN_A_CALL).to_a
-        parts.map { |part| write("POST", Client.path_of_user(user, "reads"), { name => part, badge: (badge if part.equal?(parts.last)) }.compact) }
+        Client.reads(notifications, external_ids, badge).map { |fields| write("POST", Client.path_of_user(user, "reads"), fields) }
       end
 
       # Sends what waits, oldest first, until nothing does, another drain is at it, or the server can't be reached. Answers how many rows were
