@@ -122,7 +122,10 @@ class RetriesTest < CampanileTest
     listener = ActiveSupport::Notifications.subscribe("request.campanile") { |*, event| events << event }
     Front.open([:refuse, 503]) { |front| client(url: front.url).notify(user, title: "Hello") }
     campanile.inbox(user).delete_device("secret-token")
-    assert_equal [["POST", "/notifications", 201, 2], ["DELETE", "/device_tokens/…", 404, 1]],
+    own.give_badge("#{user}/alice@example.com", count: 1, sequence: 1)
+    campanile.withdraw("an-id", user: user)
+    assert_equal [["POST", "/notifications", 201, 2], ["DELETE", "/device_tokens/…", 404, 1], ["PUT", "/users/{user_id}/badge", 200, 1],
+                  ["DELETE", "/notifications/an-id", 404, 1]],
                  events.map { |event| event.values_at(:method, :path, :status, :attempts) }
   ensure
     ActiveSupport::Notifications.unsubscribe(listener) if listener

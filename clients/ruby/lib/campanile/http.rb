@@ -94,11 +94,11 @@ module Campanile
     end
   end
 
-  # Tells ActiveSupport::Notifications, where the program has it, of each call: `request.campanile` with method, path (a device token
-  # is left out), status and attempts.
+  # Tells ActiveSupport::Notifications, where the program has it, of each call: `request.campanile` with method, path, status and
+  # attempts. Of the path a device token and a user's id are left out: what subscribes may keep it anywhere.
   module Instrumentation
     def self.around(method, path, &call)
-      event = { method: method, path: path[/[^?]*/].sub(%r{\A/device_tokens/.*}, "/device_tokens/…") }
+      event = { method: method, path: path[/[^?]*/].sub(%r{\A/device_tokens/.*}, "/device_tokens/…").sub(%r{\A/users/[^/]+}, "/users/{user_id}") }
       return call.call(event) unless defined?(::ActiveSupport::Notifications)
 
       ::ActiveSupport::Notifications.instrument("request.campanile", event) { call.call(event) }
