@@ -14,6 +14,13 @@ ActiveRecord::Schema.define do
     t.references :recipient
     t.string :subject
     t.datetime :read_at
+    t.boolean :hidden, default: false
+  end
+  create_table(:letters, id: false) do |t|
+    t.string :uuid, primary_key: true
+    t.integer :id
+    t.references :recipient
+    t.string :subject
   end
 end
 
@@ -32,6 +39,21 @@ class CountedMessage < Message
   notifies :recipient, read: :read_at, badge: :number do
     { title: subject }
   end
+end
+
+# One that most of the app doesn't see once it is hidden.
+class ArchivedMessage < Message
+  default_scope { where(hidden: false) }
+end
+
+# One whose `id` isn't its primary key.
+class Letter < ActiveRecord::Base
+  self.primary_key = "uuid"
+  include Campanile::Notifiable
+
+  belongs_to :recipient, class_name: "User"
+
+  notifies(:recipient) { { title: subject } }
 end
 
 class User
@@ -142,6 +164,27 @@ class NotifiableTest < RailsTest
     message.reload.destroy!
     run_jobs
     assert_empty titles(user)
+  end
+
+  def test_a_row_is_found_by_its_primary_key
+    Letter.create!(uuid: "5eb1d7fe-#{user}", recipient: alice, subject: "Hello")
+    run_jobs
+    assert_equal [["Hello"], "Letter:5eb1d7fe-#{user}"], [titles(alice), inbox.list.notifications[0].external_id]
+  end
+
+  def test_a_row_that_a_default_scope_hides_is_there
+    message = ArchivedMessage.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    message.update!(hidden: true)
+    run_jobs
+    assert_equal ["Hello"], titles(alice)
+  end
+
+  def test_a_row_that_is_destroyed_and_kept_is_withdrawn
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    Campanile::RecordJob.perform_now("Message", message.id, "destroyed", ["User", alice.id])
+    assert_empty titles(alice)
   end
 
   def test_a_model_that_says_nothing_is_told_so

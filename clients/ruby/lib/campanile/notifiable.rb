@@ -62,13 +62,13 @@ module Campanile
     end
 
     def perform(model, id, event, recipient)
-      @model, @id, @recipient = model.constantize, id, recipient
+      @model, @id, @event, @recipient = model.constantize, id, event, recipient
       @notifies, seen = @model.campanile_notifies, nil
       LOOKS.times do
         now = look
         break if now == seen
 
-        agree(now, edits: event == "updated" || !seen.nil?)
+        agree(now, edits: @event == "updated" || !seen.nil?)
         seen = now
       end
     end
@@ -77,10 +77,10 @@ module Campanile
 
     def external_id = "#{@model.base_class.name}:#{@id}"
 
-    # :gone, :read, or the fields of what is unread.
+    # :gone, :read, or the fields of what is unread. A row that was destroyed is gone, though an app may keep it, marked.
     def look
-      record = @model.uncached { @model.find_by(id: @id) }
-      return :gone unless record
+      record = find(@model, @id)
+      return :gone if record.nil? || @event == "destroyed"
 
       @notifies.read && record.public_send(@notifies.read) ? :read : record.instance_exec(&@notifies.fields)
     end
@@ -117,9 +117,14 @@ module Campanile
 
     # The recipient's number as it is now; nil where the server counts, or the recipient is gone.
     def number
-      return unless @notifies.badge && @recipient
+      find(@recipient.first.constantize, user)&.public_send(@notifies.badge) if @notifies.badge && @recipient
+    end
 
-      @recipient.first.constantize.uncached { @recipient.first.constantize.find_by(id: user) }&.public_send(@notifies.badge)
+    # The record as it is now; nil if it is gone. A default scope, of the tenant who asks perhaps, knows nothing of a job.
+    def find(model, id)
+      model.uncached { model.unscoped.find(id) }
+    rescue ActiveRecord::RecordNotFound
+      nil
     end
   end
 end
