@@ -187,6 +187,21 @@ class NotifiableTest < RailsTest
     assert_empty titles(alice)
   end
 
+  def test_a_queue_that_is_down_leaves_the_commit_alone
+    alice
+    log = StringIO.new
+    Message.stub(:logger, Logger.new(log)) do
+      Campanile::RecordJob.stub(:perform_later, ->(*) { raise "no queue" }) do
+        Message.transaction { 2.times { |number| Message.create!(recipient: alice, subject: number.to_s) } }
+      end
+    end
+    last = Message.last
+    assert_equal ["1", 2], [last.subject, log.string.scan("no queue").size], "each row's callback ran"
+    assert_includes log.string, "Message:#{last.id}"
+    last.update!(subject: "Afterwards")
+    assert_equal 1, enqueued_jobs.size
+  end
+
   def test_a_model_that_says_nothing_is_told_so
     silent = Class.new(ActiveRecord::Base) do
       self.table_name = "messages"

@@ -19,8 +19,8 @@ module Campanile
   # under `badge.policy: given`: `{ count:, sequence: }`.
   #
   # Each commit enqueues a RecordJob, which has the server agree with the row as it is then, and looks again afterwards; so the jobs may run
-  # in any order, at once and more than once. A process that ends between its commit and its queue loses the call: where that may not be,
-  # write the calls to the Outbox instead, in the transaction.
+  # in any order, at once and more than once. A process that ends between its commit and its queue loses the call, and so does a queue that is
+  # down, which is logged: where that may not be, write the calls to the Outbox instead, in the transaction.
   module Notifiable
     extend ActiveSupport::Concern
 
@@ -40,10 +40,10 @@ module Campanile
 
         self.campanile_notifies = Notifies.new(recipient: recipient, read: read, badge: badge, fields: fields)
       end
-    end
 
-    # The row's name among its user's notifications.
-    def campanile_external_id = "#{self.class.base_class.name}:#{id}"
+      # The `external_id` of a row: its name among its user's notifications.
+      def campanile_external_id(id) = "#{base_class.name}:#{id}"
+    end
   end
 
   # Has the server agree with a row of Notifiable's.
@@ -58,8 +58,16 @@ module Campanile
     def self.enqueue(record, event)
       notifies = record.class.campanile_notifies || raise(ConfigurationError, "#{record.class} includes Campanile::Notifiable and says no `notifies`")
       recipient = record.public_send(notifies.recipient)
-      perform_later(record.class.name, record.id, event, recipient && [recipient.class.name, recipient.id])
+      later(record, event, recipient && [recipient.class.name, recipient.id])
     end
+
+    # Enqueues a job. Where the queue is down what was committed stays so, and so do the callbacks of the transaction's other rows.
+    def self.later(record, event, recipient)
+      perform_later(record.class.name, record.id, event, recipient)
+    rescue StandardError => error
+      record.class.logger&.error("Campanile: #{record.class.campanile_external_id(record.id)} was #{event}, and no job was enqueued: #{error.message}")
+    end
+    private_class_method :later
 
     def perform(model, id, event, recipient)
       @model, @id, @event, @recipient = model.constantize, id, event, recipient
@@ -75,7 +83,7 @@ module Campanile
 
     private
 
-    def external_id = "#{@model.base_class.name}:#{@id}"
+    def external_id = @model.campanile_external_id(@id)
 
     # :gone, :read, or the fields of what is unread. A row that was destroyed is gone, though an app may keep it, marked.
     def look
