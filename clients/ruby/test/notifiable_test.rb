@@ -15,6 +15,7 @@ ActiveRecord::Schema.define do
     t.string :subject
     t.datetime :read_at
     t.boolean :hidden, default: false
+    t.string :recipient_type
   end
   create_table(:letters, id: false) do |t|
     t.string :uuid, primary_key: true
@@ -56,6 +57,33 @@ class Letter < ActiveRecord::Base
   notifies(:recipient) { { title: subject } }
 end
 
+# One whose recipient is no association.
+class Announcement < Message
+  def owner = recipient
+
+  notifies(:owner) { { title: subject } }
+end
+
+# One whose key to its recipient isn't the recipient's id.
+class NamedMessage < ActiveRecord::Base
+  self.table_name = "messages"
+  include Campanile::Notifiable
+
+  belongs_to :recipient, class_name: "User", foreign_key: :subject, primary_key: :name
+
+  notifies(:recipient) { { title: "To #{subject}" } }
+end
+
+# One whose recipient is of any model.
+class AddressedMessage < ActiveRecord::Base
+  self.table_name = "messages"
+  include Campanile::Notifiable
+
+  belongs_to :recipient, polymorphic: true, optional: true
+
+  notifies(:recipient) { { title: subject } }
+end
+
 class User
   def number
     increment!(:changes_of_inbox)
@@ -66,6 +94,8 @@ end
 # A model of the app's own, in a Rails app with ActiveJob.
 class NotifiableTest < RailsTest
   def alice = @alice ||= User.create!(name: "Alice")
+
+  def bob = @bob ||= User.create!(name: "Bob")
 
   def inbox = campanile.inbox(alice)
 
@@ -184,6 +214,94 @@ class NotifiableTest < RailsTest
     message = Message.create!(recipient: alice, subject: "Hello")
     run_jobs
     Campanile::RecordJob.perform_now("Message", message.id, "destroyed", ["User", alice.id])
+    assert_empty titles(alice)
+  end
+
+  def test_a_row_that_is_another_s_leaves_the_one_and_comes_to_the_other
+    message = CountedMessage.create!(recipient: alice, subject: "Hello")
+    ::Campanile.client = own
+    run_jobs
+    message.update!(recipient: bob)
+    run_jobs
+    assert_equal([[[], 0], [["Hello"], 1]], [alice, bob].map { |one| own.inbox(one).list.then { |page| [page.notifications.map(&:title), page.badge.count] } })
+  end
+
+  def test_a_row_that_is_another_s_leaves_also_where_more_was_saved_in_the_transaction
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    Message.transaction do
+      message.update!(recipient: bob)
+      message.update!(subject: "Hello Bob")
+    end
+    run_jobs
+    assert_equal [[], ["Hello Bob"]], [titles(alice), titles(bob)]
+  end
+
+  def test_a_row_that_comes_back_in_its_transaction_stays
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    Message.transaction { [bob, alice].each { |one| message.update!(recipient: one) } }
+    assert_equal(["updated"], enqueued_jobs.map { |job| job["arguments"][2] })
+    run_jobs
+    assert_equal [["Hello"], []], [titles(alice), titles(bob)]
+  end
+
+  def test_a_row_that_is_another_s_before_its_creation_is_committed_is_only_theirs
+    message = Message.transaction { Message.create!(recipient: alice, subject: "Hello").tap { |made| made.update!(recipient: bob) } }
+    message.update!(subject: "Hello Bob")
+    assert_equal([["created", bob.id], ["updated", bob.id]], enqueued_jobs.map { |job| [job["arguments"][2], job["arguments"][3][1]] })
+  end
+
+  def test_jobs_of_a_row_that_is_another_s_may_come_in_any_order
+    message = Message.create!(recipient: alice, subject: "Hello")
+    message.update!(recipient: bob)
+    jobs = enqueued_jobs.map { |job| job["arguments"] }
+    clear_enqueued_jobs
+    [*jobs.reverse, *jobs].each { |arguments| Campanile::RecordJob.perform_now(*arguments) }
+    assert_equal [[], ["Hello"]], [titles(alice), titles(bob)]
+  end
+
+  def test_a_row_that_becomes_another_s_while_its_job_creates_it_leaves
+    message = Message.create!(recipient: alice, subject: "Hello")
+    clear_enqueued_jobs
+    notify = campanile.method(:notify)
+    campanile.stub(:notify, ->(*arguments, **fields) { notify.call(*arguments, **fields).tap { message.update_columns(recipient_id: bob.id) } }) do
+      Campanile::RecordJob.perform_now("Message", message.id, "created", ["User", alice.id])
+    end
+    assert_empty titles(alice)
+  end
+
+  def test_a_row_is_another_s_by_a_key_that_is_not_the_id_and_by_the_model
+    alice.update!(name: user)
+    bob.update!(name: "#{user} too")
+    rows = [NamedMessage.create!(recipient: alice), AddressedMessage.create!(recipient: alice, subject: "Hello")]
+    run_jobs
+    assert_equal [["To #{user}", "Hello"], []], [titles(alice), titles(bob)]
+    rows.each { |row| row.update!(recipient: bob) }
+    run_jobs
+    assert_equal [[], ["To #{user} too", "Hello"]], [titles(alice), titles(bob)]
+  end
+
+  def test_nobody_is_told_of_a_row_without_a_recipient
+    message = AddressedMessage.create!(subject: "Hello")
+    message.update!(subject: "Hello again")
+    assert_empty enqueued_jobs
+    message.update!(recipient: alice)
+    run_jobs
+    assert_equal ["Hello again"], titles(alice)
+    message.update!(recipient: nil)
+    run_jobs
+    assert_empty titles(alice)
+    message.destroy!
+    run_jobs
+  end
+
+  def test_a_recipient_that_is_no_association_is_asked
+    message = Announcement.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    assert_equal ["Hello"], titles(alice)
+    message.destroy!
+    run_jobs
     assert_empty titles(alice)
   end
 

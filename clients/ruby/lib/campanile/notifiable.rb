@@ -4,7 +4,7 @@ require "campanile"
 
 module Campanile
   # For a model of the app's own whose rows are its users' inbox. A row that is created is pushed; one that is changed is edited on the phones; one
-  # that is read leaves them; one that is destroyed is withdrawn.
+  # that is read leaves them; one that is destroyed, or becomes another user's, is withdrawn.
   #
   #   class Message < ApplicationRecord
   #     include Campanile::Notifiable
@@ -24,17 +24,41 @@ module Campanile
   module Notifiable
     extend ActiveSupport::Concern
 
-    Notifies = Struct.new(:recipient, :read, :badge, :fields, keyword_init: true)
+    # What a model says with `notifies`.
+    Notifies = Struct.new(:recipient, :read, :badge, :fields, keyword_init: true) do
+      # The belongs_to that names the recipient; nil where a method does.
+      def belongs_to(model) = model.reflect_on_association(recipient)&.then { |one| one if one.belongs_to? }
+
+      # Whose row it is, or was `before` its last save, as [class, id]; nil if it is nobody's. Of a belongs_to the key says so, which no default
+      # scope hides.
+      def recipient_of(record, before: false)
+        key = belongs_to(record.class) or return record.public_send(recipient)&.then { |one| [one.class.name, one.id] }
+        value, type = [key.foreign_key, (key.foreign_type if key.polymorphic?)].map do |name|
+          name && (before ? record.attribute_before_last_save(name) : record[name])
+        end
+        return if value.nil? || (key.polymorphic? && type.blank?)
+
+        model = key.polymorphic? ? record.class.polymorphic_class_for(type) : key.klass
+        primary = key.association_primary_key(model)
+        value = model.unscoped.where(primary => value).pick(model.primary_key) unless primary == model.primary_key
+        value && [model.name, value]
+      end
+    end
 
     included do
       class_attribute :campanile_notifies, instance_accessor: false
-      after_create_commit { RecordJob.enqueue(self, "created") }
-      after_update_commit { RecordJob.enqueue(self, "updated") }
+      after_update { campanile_note_recipient }
+      after_create_commit do
+        @campanile_former = nil
+        RecordJob.enqueue(self, "created")
+      end
+      after_update_commit { RecordJob.enqueue(self, "updated", former: campanile_former) }
       after_destroy_commit { RecordJob.enqueue(self, "destroyed") }
     end
 
     class_methods do
-      # `recipient` names the method that answers the user. The block runs in the row, and answers the fields of Campanile.notify.
+      # `recipient` names the belongs_to of the user, or a method that answers them, whose change isn't followed. The block runs in the row, and
+      # answers the fields of Campanile.notify.
       def notifies(recipient, read: nil, badge: nil, &fields)
         raise ArgumentError, "notifies takes a block that answers the fields" unless fields
 
@@ -44,6 +68,17 @@ module Campanile
       # The `external_id` of a row: its name among its user's notifications.
       def campanile_external_id(id) = "#{base_class.name}:#{id}"
     end
+
+    private
+
+    # Whose row it was before the transaction: its first save knows.
+    def campanile_note_recipient
+      notifies = self.class.campanile_notifies
+      @campanile_former ||= [notifies.recipient_of(self, before: true)] if notifies&.belongs_to(self.class)
+    end
+
+    # The same, once: in an array, because it may have been nobody's; nil if no save told.
+    def campanile_former = @campanile_former.tap { @campanile_former = nil }
   end
 
   # Has the server agree with a row of Notifiable's.
@@ -55,14 +90,20 @@ module Campanile
 
     retry_on Passing, **PATIENCE
 
-    def self.enqueue(record, event)
+    # A row that is another's from now on leaves the one, for whom its job finds that out, and is created for the other.
+    def self.enqueue(record, event, former: nil)
       notifies = record.class.campanile_notifies || raise(ConfigurationError, "#{record.class} includes Campanile::Notifiable and says no `notifies`")
-      recipient = record.public_send(notifies.recipient)
-      later(record, event, recipient && [recipient.class.name, recipient.id])
+      recipient = notifies.recipient_of(record)
+      is_handed_on = former && former[0]&.last != recipient&.last
+      later(record, "updated", former[0]) if is_handed_on
+      later(record, is_handed_on ? "created" : event, recipient)
     end
 
-    # Enqueues a job. Where the queue is down what was committed stays so, and so do the callbacks of the transaction's other rows.
+    # Enqueues a job, unless there is nobody to tell. Where the queue is down what was committed stays so, and the callbacks of the transaction's
+    # other rows go on.
     def self.later(record, event, recipient)
+      return if recipient.nil? && event != "destroyed"
+
       perform_later(record.class.name, record.id, event, recipient)
     rescue StandardError => error
       record.class.logger&.error("Campanile: #{record.class.campanile_external_id(record.id)} was #{event}, and no job was enqueued: #{error.message}")
@@ -85,10 +126,11 @@ module Campanile
 
     def external_id = @model.campanile_external_id(@id)
 
-    # :gone, :read, or the fields of what is unread. A row that was destroyed is gone, though an app may keep it, marked.
+    # :gone, :another_s, :read, or the fields of what is unread. A row that was destroyed is gone, though an app may keep it, marked.
     def look
       record = find(@model, @id)
       return :gone if record.nil? || @event == "destroyed"
+      return :another_s if @notifies.belongs_to(@model) && @notifies.recipient_of(record)&.last != user
 
       @notifies.read && record.public_send(@notifies.read) ? :read : record.instance_exec(&@notifies.fields)
     end
@@ -97,6 +139,9 @@ module Campanile
       case now
       when :gone
         Campanile.withdraw(external_id: external_id)
+        give
+      when :another_s
+        notification_id&.then { |id| Campanile.withdraw(id, user: user) }
         give
       when :read then Campanile.reads(user, external_ids: [external_id], badge: number)
       else create(now, edits: edits)
@@ -114,6 +159,14 @@ module Campanile
       Campanile.edit(notification, user: user, **fields.slice(*EDITED))
     rescue NotFound
       nil # it was withdrawn, or its user deleted it
+    end
+
+    # The notification that the user has, or had, by the row's name; nil if there was none. The look creates nothing.
+    def notification_id
+      Campanile.preview(user, title: external_id, external_id: external_id, push: false)
+      nil
+    rescue ExternalIdTaken => taken
+      taken.notification_id
     end
 
     def give
