@@ -57,6 +57,13 @@ class Letter < ActiveRecord::Base
   notifies(:recipient) { { title: subject } }
 end
 
+# One whose fields say something else at each look.
+class PassingMessage < Message
+  notifies :recipient, read: :read_at do
+    { title: subject, expires_at: 1.hour.from_now }
+  end
+end
+
 # One whose recipient is no association.
 class Announcement < Message
   def owner = recipient
@@ -167,6 +174,77 @@ class NotifiableTest < RailsTest
     assert_equal 1, own.inbox(alice).badge.count
   end
 
+  def test_a_change_of_a_row_that_the_server_never_had_creates_nothing
+    Message.insert_all([{ recipient_id: alice.id, subject: "Older than the gem" }])
+    message = Message.find_by!(recipient: alice)
+    message.update!(subject: "Changed")
+    message.touch(:read_at)
+    message.update!(read_at: nil)
+    Message.create!(recipient: alice, subject: "Read", read_at: Time.now).tap { |read| run_jobs && read.update!(read_at: nil) }
+    run_jobs
+    assert_empty titles(alice)
+  end
+
+  def test_a_creation_that_comes_after_its_change_tells_what_is_there
+    message = Message.create!(recipient: alice, subject: "Helo")
+    message.update!(subject: "Hello")
+    created, updated = enqueued_jobs.map { |job| job["arguments"] }
+    Campanile::RecordJob.perform_now(*updated)
+    assert_empty titles(alice)
+    Campanile::RecordJob.perform_now(*created)
+    assert_equal ["Hello"], titles(alice)
+  end
+
+  # The change's job has found nothing, because the creation was under way.
+  def test_a_row_that_changes_while_its_job_creates_it_is_edited
+    message = Message.create!(recipient: alice, subject: "Helo")
+    created = enqueued_jobs.map { |job| job["arguments"] }.first
+    notify = campanile.method(:notify)
+    campanile.stub(:notify, ->(*arguments, **fields) { message.update_columns(subject: "Hello") && notify.call(*arguments, **fields) }) do
+      Campanile::RecordJob.perform_now(*created)
+    end
+    assert_equal ["Hello"], titles(alice)
+    message.update_columns(subject: "Hello again")
+    Campanile::RecordJob.perform_now(*created)
+    assert_equal ["Hello again"], titles(alice), "a job that ended after its creation runs again"
+  end
+
+  def test_only_what_an_edit_changes_has_a_row_looked_at_again
+    calls = []
+    listener = ActiveSupport::Notifications.subscribe("request.campanile") { |*, event| calls << event.values_at(:method, :status) }
+    message = PassingMessage.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    message.update!(subject: "Hello again")
+    run_jobs
+    assert_equal [["POST", 201], ["POST", 409], ["PATCH", 200]], calls
+  ensure
+    ActiveSupport::Notifications.unsubscribe(listener)
+  end
+
+  def test_an_edit_reaches_the_phones_and_a_change_of_nothing_that_is_shown_does_not
+    inbox.register_device(token: SecureRandom.hex(32), platform: "ios")
+    message = Message.create!(recipient: alice, subject: "Helo")
+    run_jobs
+    message.update!(hidden: true)
+    run_jobs
+    assert_equal [["Helo"], nil], [pushed(1), inbox.list.notifications[0].edited_at]
+    message.update!(subject: "Hello")
+    run_jobs
+    assert_equal %w[Helo Hello], pushed(2)
+  end
+
+  # The titles of alice's alerts once there are so many, oldest first: they go out after the answer.
+  def pushed(count)
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
+    loop do
+      titles = campanile.sandbox_pushes(alice).filter_map { |push| push.dig("payload", "aps", "alert", "title") }.reverse
+      return titles if titles.size >= count
+      flunk "of #{count} alerts came #{titles}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+      sleep 0.02
+    end
+  end
+
   def test_what_the_user_deleted_is_no_fault_of_a_later_change
     message = Message.create!(recipient: alice, subject: "Hello")
     run_jobs
@@ -223,7 +301,11 @@ class NotifiableTest < RailsTest
     run_jobs
     message.update!(recipient: bob)
     run_jobs
-    assert_equal([[[], 0], [["Hello"], 1]], [alice, bob].map { |one| own.inbox(one).list.then { |page| [page.notifications.map(&:title), page.badge.count] } })
+    shown = -> { [alice, bob].map { |one| own.inbox(one).list.then { |page| [page.notifications.map(&:title), page.badge.count] } } }
+    assert_equal [[[], 0], [["Hello"], 1]], shown.call
+    message.update!(recipient: alice)
+    run_jobs
+    assert_equal [[[], 1], [[], 0]], shown.call, "the name is taken"
   end
 
   def test_a_row_that_is_another_s_leaves_also_where_more_was_saved_in_the_transaction

@@ -15,6 +15,8 @@ module Campanile
   #     end
   #   end
   #
+  # A change creates nothing: what the server never had, because it is older than this gem perhaps, it doesn't get.
+  #
   # `read` names the attribute that is set when the row is read. `badge` names a method of the recipient's that answers their number for an app
   # under `badge.policy: given`: `{ count:, sequence: }`.
   #
@@ -115,10 +117,10 @@ module Campanile
       @notifies, seen = @model.campanile_notifies, nil
       LOOKS.times do
         now = look
-        break if now == seen
+        break if shown(now) == seen
 
-        agree(now, edits: @event == "updated" || !seen.nil?)
-        seen = now
+        agree(now)
+        seen = shown(now)
       end
     end
 
@@ -132,10 +134,13 @@ module Campanile
       return :gone if record.nil? || @event == "destroyed"
       return :another_s if @notifies.belongs_to(@model) && @notifies.recipient_of(record)&.last != user
 
-      @notifies.read && record.public_send(@notifies.read) ? :read : record.instance_exec(&@notifies.fields)
+      @notifies.read && record.public_send(@notifies.read) ? :read : record.instance_exec(&@notifies.fields).to_h.transform_keys(&:to_sym)
     end
 
-    def agree(now, edits:)
+    # Of a look what an edit can tell: a time that is counted from now is another at each look.
+    def shown(now) = now.is_a?(Hash) ? now.slice(*EDITED) : now
+
+    def agree(now)
       case now
       when :gone
         Campanile.withdraw(external_id: external_id)
@@ -144,19 +149,26 @@ module Campanile
         notification_id&.then { |id| Campanile.withdraw(id, user: user) }
         give
       when :read then Campanile.reads(user, external_ids: [external_id], badge: number)
-      else create(now, edits: edits)
+      else @event == "created" ? create(now) : edit(notification_id, now)
       end
     end
 
-    def create(fields, edits:)
+    def create(fields)
       Campanile.notify(user, external_id: external_id, **fields, **{ badge: number }.compact)
     rescue ExternalIdTaken => taken
-      edit(taken.notification_id, fields) if edits && taken.notification_id
+      edit(taken.notification_id, fields)
+    end
+
+    # Nothing is created for a change, and nobody alerted: the row may be older than this gem, or have been read when its creation was told.
+    # What is still to be created is created as the row is then.
+    def edit(notification, fields)
+      replace(notification, fields) if notification
       give
     end
 
-    def edit(notification, fields)
-      Campanile.edit(notification, user: user, **fields.slice(*EDITED))
+    # On the phones too, silently. What changes nothing the server passes over; after an earlier edit it repeats the alert, in its place.
+    def replace(notification, fields)
+      Campanile.edit(notification, user: user, push: true, **fields.slice(*EDITED))
     rescue NotFound
       nil # it was withdrawn, or its user deleted it
     end
