@@ -37,7 +37,8 @@ def apns_token(rng, number=None):
 
 
 def fcm_token(rng, number):
-    return push_faults.prefix(number) + f"-fcm:{rng.getrandbits(160):040x}"
+    # What stands before the colon is an installation's own: pushes to one wait for each other.
+    return (push_faults.prefix(number) if number is not None else "ff") + f"{rng.getrandbits(80):020x}:{rng.getrandbits(160):040x}"
 
 
 def new_user(name, app, devices):
@@ -310,7 +311,7 @@ def order(options, report):
 
 def order_device(rng, number):
     """Every fourth iPhone is reached through FCM."""
-    return Device(apns_token(rng)) if number % 4 else Device(f"ff-fcm:{rng.getrandbits(160):040x}", "ios", "fcm")
+    return Device(apns_token(rng)) if number % 4 else Device(fcm_token(rng, None), "ios", "fcm")
 
 
 def at_once(here, user, number, rng):
