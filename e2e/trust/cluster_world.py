@@ -19,6 +19,9 @@ from e2e.trust.push_world import CALLERS, Device, User, World
 
 LATENCY_SECONDS = 0.3      # of every answer of Apple and Google, so that a second push in flight is seen by its time of arrival
 ARRIVES_SECONDS = 1        # from a push's claim to its arrival
+LATE = {"action": {"type": "latency", "ms": int(LATENCY_SECONDS * 1000)}}
+# One at a time on each connection; that ends soon after the rule.
+ONE_STREAM = {"action": {"type": "settings", "max_concurrent_streams": 1, "requests": 3}}
 OVERLAP_SHARE = 0.9        # of the latency: clocks of milliseconds
 SENDING_SECONDS = 90       # until a node has many pushes in flight
 MANY = 10                  # pushes in flight at one node
@@ -61,7 +64,7 @@ class ClusterWorld(World):
         self.users, self.posted, self.faults, self.frozen = [], {}, [], set()
         self.pool, self._connections, self.loads = ThreadPoolExecutor(CALLERS), {}, []
         self.rng = random.Random(options.seed)
-        made.simulator.set_faults([{"action": {"type": "latency", "ms": int(LATENCY_SECONDS * 1000)}}])
+        made.simulator.set_faults([LATE])
         self.record = Record(made.simulator)
         self.record.start()
         self.add_users([User(f"user-{number:06d}", "default", harness.user_token(harness.JWT_SECRET, f"user-{number:06d}"),
@@ -118,19 +121,44 @@ class ClusterWorld(World):
         """What a node has claimed of its own, and not settled: (token, notification)."""
         return {(token, one) for token, one in self.cluster.query(cluster_sql.SENDING.format(address=f"{node.host}:{node.port}"))}
 
-    def post_until_sending(self, title, node, is_connected=True):
-        """Alerts for every other user, until the node has claimed many. Where it is connected to Apple these are on their way;
-        else most wait for a stream, because a new connection begins with one."""
+    def post_until_sending(self, title, node):
+        """Alerts for every other user, until the node is connected to Apple and has claimed many."""
         # A node that has just started may have no devices yet.
         deadline, number = time.monotonic() + SENDING_SECONDS, 0
         while time.monotonic() < deadline:
-            is_warm = not is_connected or answered(node) > 0
+            is_warm = answered(node) > 0
             self.post_all(f"{title} {number}", self.users[::2])
             if is_warm and len(self.sending(node)) >= MANY:
                 return
             time.sleep(WAIT_SECONDS)
             number += 1
         raise harness.HarnessError("a node never had many pushes in flight")
+
+    def freeze_amid_pushes(self, title, node, is_waiting):
+        """Stops a node that has claimed many pushes, most of which arrived, or with `is_waiting` most of which wait for a stream. The fault,
+        and what was claimed: (token, notification). A node that had others under way goes on, before anybody misses it."""
+        deadline, number = time.monotonic() + SENDING_SECONDS, 0
+        self.simulator.set_faults([LATE, ONE_STREAM] if is_waiting else [LATE])
+        while time.monotonic() < deadline:
+            self.post_until_sending(f"{title} {number}", node)
+            self.frozen.add(node)
+            fault = self.fault("a node was stopped", set())
+            self.cluster.freeze(node)
+            fault.hit(self.in_flight())
+            posted = {one.replace("-", "") for one in self.posted}
+            own = {key for key in self.sending(node) if key[1] in posted}
+            time.sleep(ARRIVES_SECONDS)
+            self.record.read()
+            waited = own - {(one.token, one.notification) for one in self.record.requests}
+            if len(own) >= MANY and (len(waited) > len(own) / 2) == is_waiting:
+                self.simulator.set_faults([LATE])
+                return fault, own
+            # It was away for a second, and nobody took anything over: nothing is explained by that.
+            self.faults.remove(fault)
+            self.cluster.thaw(node)
+            self.frozen.discard(node)
+            number += 1
+        raise harness.HarnessError(f"a node never had many pushes that {'wait for a stream' if is_waiting else 'arrived'}")
 
     def fault(self, name, in_flight=None):
         made = Fault(name, time.time(), self.in_flight() if in_flight is None else in_flight)
