@@ -221,6 +221,24 @@ struct PushTests {
         observation.cancel()
     }
 
+    @Test("a number that the backend gives comes with a push while the inbox is showing, and is never 0 in between")
+    func givenInboxShowing() async {
+        // The answers were made before the push.
+        let scene = Scene { call, _ in
+            call.method == "GET" ? .badge(7, version: 30) : .problem(409, "badge_is_given")
+        }
+        await scene.handler.inboxAppeared()
+        scene.screens.isShowingInbox = true
+        // A 0 would empty iOS's notification center.
+        let heard = Locked<[Int]>([])
+        let observation = scene.store.observe { count in heard.withLock { $0.append(count) } }
+        #expect(scene.handler.willPresent(PushPayload(id: "n1", badge: 8, badgeVersion: 31)) == .nothing)
+        await scene.handler.work?.value
+        #expect(scene.transport.summary == ["DELETE /badge", "GET /badge", "DELETE /badge", "GET /badge"])
+        #expect(Set(heard.withLock { $0 }) == [7, 8] && scene.store.count == 8 && scene.icon.withLock { $0.last } == 8)
+        observation.cancel()
+    }
+
     @Test("a push that wakes the app sets the icon before it returns, also when the app was killed; an older one changes nothing")
     func wakes() async {
         let scene = Scene()
