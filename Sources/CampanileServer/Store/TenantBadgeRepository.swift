@@ -21,7 +21,8 @@ struct TenantBadgeRepository<Access: StoreAccess> {
             FROM tenant_badges WHERE inbox_id = $1
             """, inbox, tenant
         ) { row in
-            let own = row.isNull(3) ? nil : (count: row.number(2), sequence: row.number(3))
+            // A sequence is the producer's own, and may be any number.
+            let own = row.isNull(3) ? nil : (count: row.number(2), sequence: row.int(3))
             return GivenBadge.Before(tenants: Int(row.number(0)), sum: row.number(1), own: own)
         } ?? GivenBadge.Before(tenants: 0, sum: 0, own: nil)
     }

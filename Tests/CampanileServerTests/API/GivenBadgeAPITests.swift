@@ -81,6 +81,19 @@ import Testing
 
     private struct Missing: Error {}
 
+    @Test("a sequence may be any number of 64 bits", arguments: [Int64.min, -9_007_199_254_740_993, 9_007_199_254_740_993, .max])
+    func anySequence(_ sequence: Int64) async throws {
+        try await Self.withGiven { server in
+            let producer = try server.producer()
+            for count in [7, 8] {
+                let answer = try await Self.give(server, #"{"count":\#(count),"sequence":\#(sequence)}"#, as: producer)
+                #expect(answer.status == 200)
+                #expect(try Self.count(answer) == 7)
+            }
+            #expect(try await server.client.get("/readyz").status == 200)
+        }
+    }
+
     @Test("the icon is the sum of the tenants, each with sequences of its own; the 101st is refused")
     func tenants() async throws {
         try await Self.withGiven { server in
