@@ -192,9 +192,34 @@ CREATE TABLE api_keys (
     hash       bytea  NOT NULL UNIQUE,       -- SHA-256 of the key
     created_at bigint NOT NULL,
     revoked_at bigint,
-    kind       text   COLLATE "C" NOT NULL DEFAULT 'producer' CHECK (kind = 'producer' OR kind = 'operate')
+    kind       text   COLLATE "C" NOT NULL DEFAULT 'producer' CHECK (kind = 'producer' OR kind = 'operate' OR kind = 'broadcast')
 );
 CREATE UNIQUE INDEX api_keys_name ON api_keys (name) WHERE revoked_at IS NULL;
+
+-- What apps broadcast to their own streams, for minutes. One series for an app.
+CREATE TABLE broadcasts (
+    app        text   COLLATE "C" NOT NULL,
+    sequence   bigint NOT NULL,         -- what clients know as the offset
+    stream     text   COLLATE "C" NOT NULL,         -- empty: a command to end a user's connections
+    id         text   COLLATE "C",                  -- the sender's; one goes once
+    message    text   COLLATE "C" NOT NULL,         -- JSON text
+    except_sid text   COLLATE "C",                  -- the cable connection that doesn't get it
+    bytes      bigint NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (app, sequence)
+);
+CREATE INDEX broadcasts_stream ON broadcasts (app, stream, sequence);
+CREATE UNIQUE INDEX broadcasts_id ON broadcasts (app, id) WHERE id IS NOT NULL;
+
+-- The series of each app. A restored database begins another one, under another epoch.
+CREATE TABLE broadcast_series (
+    app             text   COLLATE "C" PRIMARY KEY,
+    epoch           text   COLLATE "C" NOT NULL,
+    last_sequence   bigint NOT NULL,
+    dropped_through bigint NOT NULL,    -- everything up to it was dropped, whatever its stream
+    dropped_at      bigint NOT NULL,    -- the time of the last one dropped so
+    bytes           bigint NOT NULL     -- of what is kept
+);
 
 -- The first answer to each Idempotency-Key, for a day. A call for many users that hasn't ended has none, and the ids that its parts have
 -- made.

@@ -192,9 +192,34 @@ CREATE TABLE api_keys (
     hash       BLOB    NOT NULL UNIQUE,      -- SHA-256 of the key
     created_at INTEGER NOT NULL,
     revoked_at INTEGER,
-    kind       TEXT    NOT NULL DEFAULT 'producer' CHECK (kind = 'producer' OR kind = 'operate')
+    kind       TEXT    NOT NULL DEFAULT 'producer' CHECK (kind = 'producer' OR kind = 'operate' OR kind = 'broadcast')
 ) STRICT;
 CREATE UNIQUE INDEX api_keys_name ON api_keys (name) WHERE revoked_at IS NULL;
+
+-- What apps broadcast to their own streams, for minutes. One series for an app.
+CREATE TABLE broadcasts (
+    app        TEXT    NOT NULL,
+    sequence   INTEGER NOT NULL,         -- what clients know as the offset
+    stream     TEXT    NOT NULL,         -- empty: a command to end a user's connections
+    id         TEXT   ,                  -- the sender's; one goes once
+    message    TEXT    NOT NULL,         -- JSON text
+    except_sid TEXT   ,                  -- the cable connection that doesn't get it
+    bytes      INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (app, sequence)
+) STRICT;
+CREATE INDEX broadcasts_stream ON broadcasts (app, stream, sequence);
+CREATE UNIQUE INDEX broadcasts_id ON broadcasts (app, id) WHERE id IS NOT NULL;
+
+-- The series of each app. A restored database begins another one, under another epoch.
+CREATE TABLE broadcast_series (
+    app             TEXT    PRIMARY KEY,
+    epoch           TEXT    NOT NULL,
+    last_sequence   INTEGER NOT NULL,
+    dropped_through INTEGER NOT NULL,    -- everything up to it was dropped, whatever its stream
+    dropped_at      INTEGER NOT NULL,    -- the time of the last one dropped so
+    bytes           INTEGER NOT NULL     -- of what is kept
+) STRICT, WITHOUT ROWID;
 
 -- The first answer to each Idempotency-Key, for a day. A call for many users that hasn't ended has an empty one, and the ids that its
 -- parts have made.

@@ -88,6 +88,9 @@ embedded (const char *name)
   ENTRY ("m0024_given.sql")
 #embed "../../migrations/sqlite/m0024_given.sql"
   END
+  ENTRY ("m0025_broadcasts.sql")
+#embed "../../migrations/sqlite/m0025_broadcasts.sql"
+  END
 
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
@@ -120,6 +123,9 @@ embedded (const char *name)
   ENTRY ("p0010_given.sql")
 #embed "../../migrations/postgres/p0010_given.sql"
   END
+  ENTRY ("p0011_broadcasts.sql")
+#embed "../../migrations/postgres/p0011_broadcasts.sql"
+  END
 
   /* The commit, which `make build` writes there. */
   ENTRY ("revision.txt")
@@ -139,6 +145,9 @@ embedded (const char *name)
   END
   ENTRY ("campanile-badge.js")
 #embed "../CampanileServer/web/campanile-badge.js"
+  END
+  ENTRY ("campanile-cable.js")
+#embed "../CampanileServer/web/campanile-cable.js"
   END
   ENTRY ("campanile-inbox.js")
 #embed "../CampanileServer/web/campanile-inbox.js"

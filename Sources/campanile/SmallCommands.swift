@@ -36,7 +36,8 @@ struct Migrate: AsyncParsableCommand {
 
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "API keys of producers and of those who watch the server.", subcommands: [Create.self, List.self, Revoke.self])
+        abstract: "API keys of producers, of those who watch the server, and of those who broadcast.",
+        subcommands: [Create.self, List.self, Revoke.self])
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a key. It is shown this once.")
@@ -49,11 +50,19 @@ struct Keys: AsyncParsableCommand {
                 "A key for operators: looks at the app's state, users and pushes (/metrics, /readyz, /operate), and changes nothing."
         )
         var operate = false
+        @Flag(help: "A key that broadcasts to the app's own streams (POST /broadcasts, /_broadcast), and does nothing else.")
+        var broadcast = false
+
+        private var kind: APIKeyKind { operate ? .operate : broadcast ? .broadcast : .producer }
+
+        func validate() throws {
+            if operate, broadcast { throw ValidationError("A key is made with --operate or with --broadcast, not with both.") }
+        }
 
         func run() async throws {
             let operations = try common.operations(try common.load())
             defer { operations.close() }
-            print(try operations.createKey(name: name, app: app, kind: operate ? .operate : .producer))
+            print(try operations.createKey(name: name, app: app, kind: kind))
             say("This is the only time that the key is shown; only its SHA-256 is kept.")
         }
     }
@@ -131,11 +140,12 @@ struct StreamName: AsyncParsableCommand {
 
     @OptionGroup var common: CommonOptions
     @Argument(help: "The name, such as notifications:17.") var name: String
+    @Option(help: "The app whose key signs it.") var app = AppName.standard
 
     func run() async throws {
         let configuration = try common.load()
-        guard let signed = try configuration.signStreamName(name) else {
-            throw OperatorError("Set cable.signed_stream_key or cable.secret_key_base: the key that Rails signs with.")
+        guard let signed = try configuration.signStreamName(name, app: app) else {
+            throw OperatorError("Set the key that Rails signs with: \(configuration.streamKeySettings(of: app)).")
         }
         print(signed)
     }
@@ -218,14 +228,16 @@ struct DoctorCommand: AsyncParsableCommand {
         commandName: "doctor",
         abstract: """
             Check everything that pushes depend on and the newest backup's age, and sign a stream's name to compare with Rails: \
-            exit status 1 if anything is wrong. Sends nothing to any device, unless one is named with --send or --user.
+            exit status 1 if anything is wrong. Sends nothing to any device, unless one is named with --send or --user, and nothing to \
+            pages, unless a stream is named with --stream.
             """)
 
     @OptionGroup var common: CommonOptions
     @Option(help: "Send an alert and a badge push to the device with this token or installation ID, and say what comes of them.")
     var send: String?
     @Option(help: "Send the same to this user's latest registered device.") var user: String?
-    @Option(help: "The device's app.") var app = AppName.standard
+    @Option(help: "Sign the name of this stream of the app's own, and send a test broadcast to it.") var stream: String?
+    @Option(help: "The device's app, or the stream's.") var app = AppName.standard
     @Option(help: "The device's platform, \(words(DevicePlatform.self)).", transform: word) var platform: DevicePlatform?
     @Option(help: "The environment of its token, \(words(DeviceEnvironment.self)).", transform: word) var environment:
         DeviceEnvironment?
@@ -249,6 +261,8 @@ struct DoctorCommand: AsyncParsableCommand {
         if let addressee {
             try await doctor.send(to: addressee, tell: tell, look: DoctorCommand.look)
             if report { for line in try doctor.report(on: addressee) { print(line) } }
+        } else if let stream {
+            for finding in try await doctor.broadcast(to: stream, app: app) { tell(finding) }
         } else {
             for finding in await doctor.examine() { tell(finding) }
         }
@@ -257,6 +271,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard send == nil || user == nil else { throw ValidationError("Name the device with --send or with --user.") }
+        guard stream == nil || addressee == nil else { throw ValidationError("Name a device or a stream, not both.") }
         let needsDevice = report || platform != nil || environment != nil || kind != nil
         guard addressee != nil || !needsDevice else {
             throw ValidationError("--platform, --environment, --kind and --report need a device: name it with --send or --user.")

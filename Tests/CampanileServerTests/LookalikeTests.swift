@@ -95,11 +95,11 @@ struct LookalikeTests {
         let actionCable = ActionCableProtocolTests.actionCable(visitor)
         for (user, app) in [(Self.composed, "shop"), (Self.decomposed, "default")] {
             let steps = actionCable.subscribe(CableFixture.turbo("notifications:\(user)"))
-            guard case .listen(_, let stream, _)? = steps.first else {
+            guard case .listen(_, let stream, _, _)? = steps.first else {
                 Issue.record("it doesn't listen")
                 continue
             }
-            #expect(stream == CableStream(kind: .badgeTurbo, user: UserKey(app: app, userID: user)))
+            #expect(stream == .inbox(.badgeTurbo, of: UserKey(app: app, userID: user)))
         }
     }
 

@@ -156,6 +156,20 @@ def test_dead_tokens_are_shown_by_their_end(pushing):
     page.wait(f"Number(({provider('apns', '.pictures')}).lastElementChild.querySelector('b').textContent) >= 1")
 
 
+def test_streams_of_the_apps_own_are_shown_with_their_listeners_and_nothing_where_there_are_none(world):
+    page = world.operator()
+    page.wait("document.getElementById('fresh').classList.contains('on')")
+    assert page.evaluate("document.getElementById('streams').hidden")
+    told = hour(datetime.datetime.now(datetime.UTC))
+    told["streams"] = {"count": 2, "listeners": 41, "most_heard": [{"stream": "<b>room</b>", "listeners": 40}, {"stream": "room:7", "listeners": 1}]}
+    page.evaluate("const real = window.fetch; window.fetch = async (path, ...rest) =>"
+                  f" path === '/operate/overview' ? new Response({json.dumps(json.dumps(told))}) : real(path, ...rest); 0")
+    page.wait("!document.getElementById('streams').hidden", 30)
+    assert page.evaluate("document.getElementById('streams-summary').textContent") == "41 subscriptions to 2 streams on this node"
+    assert page.evaluate("[...document.querySelectorAll('#streams-list li')].map((one) => one.textContent).join()") == \
+        "<b>room</b>40 subscriptions,room:71 subscription"
+
+
 def test_the_last_hour_is_a_picture_with_words_and_can_be_read_minute_by_minute(world):
     page = world.operator()
     before = page.evaluate(picture("Notifications created") + ".querySelector('b').textContent")
@@ -485,7 +499,8 @@ def hour(now):
         "dead_tokens": {"last_hour": 3, "spared_until": None, "latest": [
             {"token": token, "provider": "apns", "at": at(minutes), "reason": "Unregistered"}
             for token, minutes in (("91de8f", 7), ("0b44ac", 26), ("e7f210", 51))]},
-        "last_hour": {"first_minute": at(59)[:17] + "00.000Z", "created": wave}}
+        "last_hour": {"first_minute": at(59)[:17] + "00.000Z", "created": wave},
+        "streams": {"count": 0, "listeners": 0, "most_heard": []}}
 
 
 def test_pictures(pushing, screenshots):

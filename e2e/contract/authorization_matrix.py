@@ -104,7 +104,16 @@ class Credentials:
         self.revoked_operate = server.command("keys", "create", "matrix-operate-revoked", "--operate")[1]
         server.command("keys", "revoke", "matrix-operate-revoked")
         self.other_app_operate = server.command("keys", "create", "matrix-operate-fourth", "--app", "fourth", "--operate")[1]
+        self.broadcast = server.command("keys", "create", "matrix-broadcast", "--broadcast")[1]
+        self.other_app_broadcast = server.command("keys", "create", "matrix-broadcast-third", "--app", "third", "--broadcast")[1]
         self.expired = jwt({"sub": OWNER, "exp": int(time.time()) - 60})
+
+    def right(self, kind):
+        """What opens an operation to the owner's side."""
+        return {"producerKey": self.producer, "broadcastKey": self.broadcast}.get(kind, self.owner)
+
+    def of_other_app(self, kind):
+        return {"userToken": self.other_app_user, "broadcastKey": self.other_app_broadcast}.get(kind, self.other_app_producer)
 
 
 # --- requests
@@ -215,6 +224,8 @@ NO_DELIVERIES = answers(200, lambda page: page["deliveries"] == [] and page["nex
 OWN_OVERVIEW = answers(
     200, lambda seen: seen["app"] == "fourth" and not any(seen["last_hour"]["created"]), "an app in which nothing happened")
 CREATED = status(201)
+NOTHING_BROADCAST = answers(200, lambda place: place["epoch"] and place["offset"] in (0, 1), "its own series")
+ACCEPTED = answers(202, lambda answer: answer == {"accepted": 1}, "one taken")
 GIVEN = answers(200, lambda badge: badge["count"] == 7, "the number")
 NOTHING_READ = answers(200, lambda answer: answer["read"] == 0, "nothing read")
 ONE_READ = answers(200, lambda answer: answer["read"] == 1, "one read")
@@ -251,6 +262,10 @@ EXPECTATIONS = {
     "registerDeviceToken": Case(
         "/device_tokens", {"token": "ab" * 32, "platform": "ios"}, stranger=TAKES_OVER, other_app=TAKES_OVER),
     "deleteDeviceToken": Case("/device_tokens/{token}", stranger=NOT_THERE, other_app=NOT_THERE),
+    # One app's broadcasts count in its own series alone.
+    "broadcast": Case("/broadcasts", {"stream": "matrix", "data": "hello"}, other_app=ACCEPTED),
+    "getBroadcastPosition": Case("/broadcasts/position", other_app=NOTHING_BROADCAST),
+    "broadcastInAnyCablesForm": Case("/_broadcast", {"stream": "matrix", "data": '"hello"'}, other_app=CREATED),
     "getBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
     # The owner's app counts by itself, and refuses. The other app's number is given: its producer reaches its own user of the owner's name.
     "giveBadge": Case(f"/users/{OWNER}/badge", {"count": 7, "sequence": 1}, owner=status(409), other_app=GIVEN),
@@ -379,10 +394,14 @@ class Matrix:
             wrong = self.credentials.producer if operation.kind == "userToken" else self.credentials.owner
             self.refused(operation, path, "wrong kind", bearer(wrong), 403)
         self.refused(operation, path, "operate key", bearer(self.credentials.operate), 403)
+        if operation.kind == "broadcastKey":
+            self.refused(operation, path, "a producer's key", bearer(self.credentials.producer), 403)
+        else:
+            self.refused(operation, path, "broadcast key", bearer(self.credentials.broadcast), 403)
         self.refused(operation, path, "metrics.token", bearer(METRICS_TOKEN), 401)
 
     def owner(self, operation, path):
-        right = self.credentials.producer if operation.kind == "producerKey" else self.credentials.owner
+        right = self.credentials.right(operation.kind)
         # The scheme's letter case means nothing (RFC 9110 section 11.1).
         answer, expected = self.call(operation, path, f"bearer {right}"), EXPECTATIONS[operation.id].owner
         self.check("the owner", answer.status in operation.success if expected is None else expected(answer),
@@ -396,7 +415,7 @@ class Matrix:
         case, credentials = EXPECTATIONS[operation.id], self.credentials
         cells = (
             ("other user", credentials.stranger, case.stranger),
-            ("other app", credentials.other_app_user if operation.kind == "userToken" else credentials.other_app_producer, case.other_app),
+            ("other app", credentials.of_other_app(operation.kind), case.other_app),
             ("other name", credentials.other_name, case.other_name))
         for cell, token, expected in cells:
             if expected is not None:
@@ -491,7 +510,8 @@ class Matrix:
         """Whatever is presented, it is not looked at."""
         cells = {"none": None, "malformed": bearer("garbage"), "expired": bearer(self.credentials.expired),
                  "revoked": bearer(self.credentials.revoked), "user": bearer(self.credentials.owner),
-                 "producer": bearer(self.credentials.producer), "operate": bearer(self.credentials.operate)}
+                 "producer": bearer(self.credentials.producer), "operate": bearer(self.credentials.operate),
+                 "broadcast": bearer(self.credentials.broadcast)}
         for cell, authorization in cells.items():
             for method in ("GET", "HEAD"):
                 answer = self.call(operation, EXPECTATIONS[operation.id].path, authorization, method)
@@ -501,7 +521,8 @@ class Matrix:
         """Open to anyone, and more is told to metrics.token and to an operate key."""
         credentials = self.credentials
         cells = {"none": None, "expired": bearer(credentials.expired), "revoked": bearer(credentials.revoked), "user": bearer(credentials.owner),
-                 "producer": bearer(credentials.producer), "revoked operate key": bearer(credentials.revoked_operate),
+                 "producer": bearer(credentials.producer), "broadcast key": bearer(credentials.broadcast),
+                 "revoked operate key": bearer(credentials.revoked_operate),
                  "two fields": [bearer(METRICS_TOKEN), bearer(METRICS_TOKEN)], "Basic": f"Basic {METRICS_TOKEN}",
                  "a longer metrics.token": bearer(METRICS_TOKEN + "x"), "a shorter metrics.token": bearer(METRICS_TOKEN[:-1])}
         cells |= {f"malformed ({name})": bearer(token) for name, token in self.tokens.items() if "\n" not in token}
@@ -525,7 +546,7 @@ class Matrix:
         for name, token in (("expired", credentials.expired), ("revoked", credentials.revoked_operate),
                             ("a longer metrics.token", METRICS_TOKEN + "x"), ("a shorter metrics.token", METRICS_TOKEN[:-1])):
             self.refused(operation, path, name, bearer(token), 401)
-        for name, token in (("user", credentials.owner), ("producer", credentials.producer)):
+        for name, token in (("user", credentials.owner), ("producer", credentials.producer), ("broadcast key", credentials.broadcast)):
             self.refused(operation, path, f"wrong kind ({name})", bearer(token), 403)
         right = {"operate key": credentials.operate}
         if is_operators:
@@ -555,7 +576,7 @@ class Matrix:
         """A stream's token in its address or in the cookie: held to the same; and every other operation takes neither."""
         path, credentials = EXPECTATIONS[operation.id].path, self.credentials
         tokens = {"expired": (credentials.expired, 401), "a revoked key": (credentials.revoked, 401), "a key": (credentials.producer, 403),
-                  "an operate key": (credentials.operate, 403), "metrics.token": (METRICS_TOKEN, 401)}
+                  "an operate key": (credentials.operate, 403), "a broadcast key": (credentials.broadcast, 403), "metrics.token": (METRICS_TOKEN, 401)}
         tokens |= {f"malformed ({name})": (token, 401) for name, token in self.tokens.items()}
         for name, (token, expected) in tokens.items():
             for place, answer in (
@@ -623,7 +644,7 @@ class Matrix:
             self.run_open(operation)
         elif operation.is_for_either:
             self.run_for_either(operation)
-        elif operation.kind in ("userToken", "producerKey"):
+        elif operation.kind in ("userToken", "producerKey", "broadcastKey"):
             self.run_closed(operation)
             if operation.is_stream:
                 self.elsewhere(operation)

@@ -159,6 +159,18 @@ def test_editing_and_withdrawing(world):
     assert (seen.handled, seen.badge.unread_count) == ([str(third.id), str(other.id), "no id"], 1), seen
 
 
+def test_broadcasting(world):
+    sender = world.connect(world.broadcast_key)
+    before = sender.call("getBroadcastPosition").data
+    message = sender.model("Broadcast", stream="room:7", data="<turbo-stream></turbo-stream>", id="message-1")
+    for _ in range(2):
+        assert sender.call("broadcast", body=message).data.accepted == 1
+    after = sender.call("getBroadcastPosition").data
+    assert (after.epoch, after.offset) == (before.epoch, before.offset + 1), (before, after)
+    refusal(422, "invalid", sender, "broadcast", body=sender.model("Broadcast", stream="notifications:lena", data="x"))
+    refusal(403, "forbidden", world.producer, "broadcast", body=message)
+
+
 # --- what an app does
 
 def test_reading_the_inbox_page_by_page(world):

@@ -1,5 +1,5 @@
 # The calls of generated_calls.py, as a Ruby program makes them with openapi-generator's client; generated_clients.py runs it.
-# Standard input is JSON with the server's address, the database's path, a producer's key, an operate key and users' tokens.
+# Standard input is JSON with the server's address, the database's path, a producer's key, an operate key, a broadcast key and users' tokens.
 # Prints a line a group of calls; exit status 1 if one failed.
 require "json"
 require "openapi_client"
@@ -207,6 +207,17 @@ calls "asking what apps may know" do
   same [true, "ios"], [seen.native, seen.platform], "the client"
   same [], app.list_deep_links.deep_links, "the deep links"
   refusal(404, "not_found") { app.get_path_configuration("ios_v1.json") }
+end
+
+calls "broadcasting" do
+  sender = with(C::BroadcastsApi, GIVEN["broadcast_key"])
+  before = sender.get_broadcast_position
+  message = C::Broadcast.new(stream: "room:8", data: "<turbo-stream></turbo-stream>", id: "message-2")
+  2.times { same 1, sender.broadcast(message).accepted, "how many were taken" }
+  after = sender.get_broadcast_position
+  same [before.epoch, before.offset + 1], [after.epoch, after.offset], "the series"
+  refusal(422, "invalid") { sender.broadcast(C::Broadcast.new(stream: "notifications:lena", data: "x")) }
+  refusal(403, "forbidden") { with(C::BroadcastsApi, GIVEN["key"]).broadcast(message) }
 end
 
 # --- what whoever runs the server does

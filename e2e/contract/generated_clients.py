@@ -94,7 +94,7 @@ class OpenAPIPythonClient:
     def _typed(self, members):
         typed = {name: getattr(self.models, self.ENUMERATIONS[name])(value) if name in self.ENUMERATIONS else value
                  for name, value in members.items()}
-        if "data" in typed:
+        if isinstance(typed.get("data"), dict):
             typed["data"] = getattr(self.models, self.DATA).from_dict(typed["data"])
         return typed
 
@@ -145,7 +145,7 @@ class OpenAPIGeneratorPython:
 
     PACKAGE = "openapi_client"
     BODIES = {"createNotification": "CreateNotificationRequest", "registerDeviceToken": "RegisterDeviceTokenRequest",
-              "updateNotification": "UpdateNotificationRequest"}
+              "updateNotification": "UpdateNotificationRequest", "broadcast": "BroadcastRequest"}
 
     @classmethod
     def generate(cls, source):
@@ -162,7 +162,7 @@ class OpenAPIGeneratorPython:
             self.client.user_agent = user_agent
 
     def model(self, name, **members):
-        if "data" in members:
+        if isinstance(members.get("data"), dict):
             members["data"] = {key: self.package.DataValue(value) for key, value in members["data"].items()}
         return getattr(self.package, name)(**members)
 
@@ -198,7 +198,8 @@ def ruby(source, world):
     folder = GENERATED / "ruby"
     generate(folder, BIN / "openapi-generator-cli", "generate", "-g", "ruby", "-i", source, "-o", folder)
     tokens = {user: world.token(user) for user in RUBY_USERS}
-    given = {"address": world.address, "database": world.database, "key": world.key, "operate_key": world.operate_key, "tokens": tokens}
+    given = {"address": world.address, "database": world.database, "key": world.key, "operate_key": world.operate_key,
+             "broadcast_key": world.broadcast_key, "tokens": tokens}
     done = subprocess.run(["ruby", "-I", str(folder / "lib"), str(HERE / "generated_calls.rb")],
                           input=json.dumps(given), stdout=subprocess.PIPE, text=True)
     return done.stdout, done.returncode
@@ -212,6 +213,7 @@ class World:
         self.address = f"http://127.0.0.1:{server.port}"
         self.key = server.producer_key("generated")
         self.operate_key = server.command("keys", "create", "generated-operate", "--operate")[1]
+        self.broadcast_key = server.command("keys", "create", "generated-broadcast", "--broadcast")[1]
 
     @property
     def producer(self):

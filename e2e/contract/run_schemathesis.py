@@ -62,6 +62,7 @@ def fixtures(server):
     """A user with a device and three notifications, so that lists have pages; and the credentials."""
     token, key = server.user_token(USER), server.producer_key("contract")
     operate = server.command("keys", "create", "contract-operate", "--operate")[1]
+    broadcast = server.command("keys", "create", "contract-broadcast", "--broadcast")[1]
     own_inbox = server.command("keys", "create", "contract-own-inbox", "--app", "own_inbox")[1]
     connection = server.connection()
     expect(connection.request("POST", "/device_tokens", credential=token, body={"token": DEVICE_TOKEN, "platform": "ios"}), 201)
@@ -71,7 +72,7 @@ def fixtures(server):
     connection.close()
     return {
         "CONTRACT_USER": USER, "CONTRACT_USER_TOKEN": token, "CONTRACT_PRODUCER_KEY": key, "CONTRACT_OPERATE_KEY": operate,
-        "CONTRACT_OWN_INBOX_KEY": own_inbox,
+        "CONTRACT_OWN_INBOX_KEY": own_inbox, "CONTRACT_BROADCAST_KEY": broadcast,
         "CONTRACT_DEVICE_TOKEN": DEVICE_TOKEN}
 
 

@@ -66,6 +66,7 @@ struct Assets: Sendable {
     /// The pieces for pages: every application may load them.
     private static let pieces = [
         Asset("campanile-badge.js"),
+        Asset("campanile-cable.js"),
         Asset("campanile-inbox.js"),
         Asset("campanile-links.js"),
         Asset("badge_controller.js"),

@@ -31,7 +31,9 @@ package struct Dispatcher: Sendable {
             return .later { try await handler(request, authenticator.listener(request)).response() }
         case .watcher(let handler):
             return .later { try await handler(request, authenticator.watcher(request)).response() }
-        case .user, .producer, .userOrProducer, .operator:
+        case .anyCable(let handler):
+            return .later { try await handler(request, authenticator.anyCableSender(request)).response() }
+        case .user, .producer, .userOrProducer, .operator, .broadcaster:
             if let principal = authenticator.remembered(request) { return try call(endpoint, request, as: principal) }
             return .later { try await call(endpoint, request, as: authenticator.verify(request)).response() }
         }
@@ -45,15 +47,21 @@ package struct Dispatcher: Sendable {
         case (.userOrProducer(let handler, _), .user(let user)): return try handler(request, user)
         case (.userOrProducer(_, let handler), .producer(let producer)): return try handler(request, producer)
         case (.operator(let handler), .operator(let known)): return try handler(request, known)
+        case (.broadcaster(let handler), .broadcaster(let sender)): return try handler(request, sender)
         case (.user, .producer): throw ClientError(.forbidden, detail: "This needs a user token, not an API key.")
         case (.producer, .user): throw ClientError(.forbidden, detail: "This needs an API key, not a user token.")
         case (.user, .operator), (.producer, .operator), (.userOrProducer, .operator):
             throw ClientError(
                 .forbidden,
                 detail: "This API key was made with --operate: it opens /readyz, /metrics and /operate, and changes nothing.")
-        case (.operator, .user), (.operator, .producer):
+        case (.user, .broadcaster), (.producer, .broadcaster), (.userOrProducer, .broadcaster):
+            throw ClientError(
+                .forbidden,
+                detail: "This API key was made with --broadcast: it sends to /broadcasts and /_broadcast, and does nothing else.")
+        case (.operator, .user), (.operator, .producer), (.operator, .broadcaster):
             throw ClientError(.forbidden, detail: "This needs an API key made with --operate.")
-        case (.anyone, _), (.observer, _), (.listener, _), (.watcher, _): return try call(endpoint, request)
+        case (.broadcaster, _): throw ClientError.needsBroadcastKey
+        case (.anyone, _), (.observer, _), (.listener, _), (.watcher, _), (.anyCable, _): return try call(endpoint, request)
         }
     }
 

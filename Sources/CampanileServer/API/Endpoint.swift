@@ -12,6 +12,10 @@ package enum Endpoint: Sendable {
         user: @Sendable (Request, User) throws -> Answer, producer: @Sendable (Request, Producer) throws -> Answer)
     /// Shows an app to its operators: with an operate key.
     case `operator`(@Sendable (Request, Operator) throws -> Answer)
+    /// Sends to an app's own streams: with a broadcast key.
+    case broadcaster(@Sendable (Request, Broadcaster) throws -> Answer)
+    /// Sends to them as AnyCable does: with a broadcast key, or the key that AnyCable's gem derives from the app's `cable.anycable_secret`.
+    case anyCable(@Sendable (Request, Broadcaster) throws -> Answer)
     /// For those who watch the server: with `metrics.token`, or an operate key.
     case watcher(@Sendable (Request, Insight) throws -> Answer)
     /// Open to everybody, with more detail for operators.

@@ -13,17 +13,20 @@ struct JSONObject {
 
     /// - Throws: `ClientError` when the body isn't declared as JSON, isn't JSON, or isn't an object.
     init(of request: Request) throws {
-        try JSONObject.requireJSON(request)
-        let value: JSONValue
-        do {
-            value = try JSONValue(parsing: request.body)
-        } catch {
-            throw ClientError(.malformedJSON, detail: error.description)
-        }
-        guard case .object(let members) = value else {
+        guard case .object(let members) = try JSONObject.value(of: request) else {
             throw ClientError(.malformedJSON, detail: "The body must be a JSON object.")
         }
         self.members = members
+    }
+
+    /// - Throws: `ClientError` when the body isn't declared as JSON, or isn't JSON.
+    static func value(of request: Request) throws -> JSONValue {
+        try requireJSON(request)
+        do {
+            return try JSONValue(parsing: request.body)
+        } catch {
+            throw ClientError(.malformedJSON, detail: error.description)
+        }
     }
 
     /// The body must be announced as JSON; parameters such as a charset are ignored (RFC 8259 knows UTF-8 only).

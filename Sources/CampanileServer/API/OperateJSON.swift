@@ -21,6 +21,19 @@ extension Overview {
                     .init("first_minute", .string(lastHour.firstMinute.description)),
                     .init("created", .counts(lastHour.created)),
                 ])),
+            .init("streams", heard.json),
+        ])
+    }
+}
+
+extension HeardStreams {
+    fileprivate var json: JSONValue {
+        .object([
+            .init("count", .integer(Int64(streams))), .init("listeners", .integer(Int64(listeners))),
+            .init(
+                "most_heard",
+                .array(
+                    most.map { .object([.init("stream", .string($0.name)), .init("listeners", .integer(Int64($0.listeners)))]) })),
         ])
     }
 }

@@ -9,6 +9,7 @@ struct Routes {
     let users: UserResource
     let streams: StreamResource
     let cable: CableResource
+    let broadcasts: BroadcastResource
     let deliveries: DeliveryResource
     let sandbox: SandboxResource
     let deepLinks: DeepLinkResource
@@ -59,6 +60,9 @@ struct Routes {
                 .get, "/notifications/stream", operationID: "streamNotifications",
                 handler: .listener(streams.notifications)),
             Route(.get, "/cable", operationID: "openCable", handler: .listener(cable.open)),
+            Route(.post, "/broadcasts", operationID: "broadcast", handler: .broadcaster(broadcasts.create)),
+            Route(.get, "/broadcasts/position", operationID: "getBroadcastPosition", handler: .broadcaster(broadcasts.position)),
+            Route(.post, "/_broadcast", operationID: "broadcastInAnyCablesForm", handler: .anyCable(broadcasts.takeAnyCables)),
             Route(.post, "/stream_tokens", operationID: "createStreamToken", handler: .user(streams.createToken)),
             // The sandbox
             Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),

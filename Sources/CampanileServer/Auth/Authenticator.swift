@@ -12,18 +12,21 @@ final class Authenticator: Sendable {
     private let streamCookie: String?
     /// The `metrics.token`; nil: none is set.
     private let metricsToken: Secret?
+    /// The keys that AnyCable's gem derives, each with its app.
+    private let anyCableKeys: [(app: String, key: Secret)]
     private let database: Store
     private let world: World
     private let cache = PrincipalCache(capacity: Limits.rememberedTokens, bytes: Limits.rememberedTokenBytes)
 
     init(
         verifier: UserTokenVerifier, streamTokens: StreamTokens, streamCookie: String?, metricsToken: Secret?,
-        database: Store, world: World
+        anyCableKeys: [(app: String, key: Secret)] = [], database: Store, world: World
     ) {
         self.verifier = verifier
         self.streamTokens = streamTokens
         self.streamCookie = streamCookie
         self.metricsToken = metricsToken
+        self.anyCableKeys = anyCableKeys
         self.database = database
         self.world = world
     }
@@ -93,6 +96,7 @@ final class Authenticator: Sendable {
             switch record.kind {
             case .producer: .producer(Producer(keyID: record.id, firstKeyID: first, name: record.name, app: record.app))
             case .operate: .operator(Operator(name: record.name, app: record.app))
+            case .broadcast: .broadcaster(Broadcaster(app: record.app))
             }
         cache.remember(principal, for: key, until: Timestamp(milliseconds: .max), generation: generation)
         return principal
@@ -145,6 +149,29 @@ extension Authenticator {
             throw ClientError(.forbidden, detail: "This needs metrics.token, or an API key made with --operate.")
         }
         return .app(known.app)
+    }
+}
+
+// MARK: - Broadcasts
+
+extension ClientError {
+    static let needsBroadcastKey = ClientError(
+        .forbidden, detail: "This needs an API key made with --broadcast: pages execute what it sends.")
+}
+
+extension Authenticator {
+    /// The sender in AnyCable's form: with a broadcast key, or with the key that AnyCable's gem derives from its secret.
+    /// - Throws: `ClientError` 401 without a valid credential, 403 for one of another kind.
+    func anyCableSender(_ request: Request) async throws -> Broadcaster {
+        let fields = request.headers("authorization")
+        if let field = fields.first, fields.count == 1, let token = Authenticator.bearerToken(field),
+            let key = anyCableKeys.first(where: { $0.key.isToken(token) })
+        {
+            return Broadcaster(app: key.app)
+        }
+        let principal = if let known = remembered(request) { known } else { try await verify(request) }
+        guard case .broadcaster(let sender) = principal else { throw ClientError.needsBroadcastKey }
+        return sender
     }
 }
 

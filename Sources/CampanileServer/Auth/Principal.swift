@@ -2,6 +2,7 @@ enum Principal: Sendable {
     case user(User)
     case producer(Producer)
     case `operator`(Operator)
+    case broadcaster(Broadcaster)
 }
 
 /// The part of the server's state that a caller may see. The names of apps and of providers' hosts are for their operators.

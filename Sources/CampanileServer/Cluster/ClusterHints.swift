@@ -15,6 +15,7 @@ struct ClusterHints: Sendable {
 
     func pushesAreDue() { notifier.notify([ClusterSignals.Word.pushesAreDue]) }
     func credentialsChanged() { notifier.notify([ClusterSignals.Word.credentialsChanged]) }
+    func broadcast() { notifier.notify([ClusterSignals.Word.broadcast]) }
 
     /// Sends what waits.
     func close() { notifier.close() }

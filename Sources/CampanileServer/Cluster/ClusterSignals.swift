@@ -9,6 +9,7 @@ final class ClusterSignals: Sendable {
     enum Word {
         static let pushesAreDue: Int64 = 0
         static let credentialsChanged: Int64 = -1
+        static let broadcast: Int64 = -2
     }
 
     /// A node's reactions to the hints that it hears.
@@ -16,6 +17,7 @@ final class ClusterSignals: Sendable {
         let inboxes: @Sendable ([InboxID]) -> Void
         let pushesAreDue: @Sendable () -> Void
         let credentialsChanged: @Sendable () -> Void
+        let broadcast: @Sendable () -> Void
         /// Called when hints may have been missed.
         let anything: @Sendable () -> Void
     }
@@ -44,6 +46,7 @@ final class ClusterSignals: Sendable {
     func changed(_ inboxes: [InboxID]) { notifier.notify(inboxes.map(\.rawValue)) }
     func pushesAreDue() { notifier.notify([Word.pushesAreDue]) }
     func credentialsChanged() { notifier.notify([Word.credentialsChanged]) }
+    func broadcast() { notifier.notify([Word.broadcast]) }
 
     func close() {
         listener.close()
@@ -56,6 +59,7 @@ final class ClusterSignals: Sendable {
             switch number {
             case Word.pushesAreDue: hearer.pushesAreDue()
             case Word.credentialsChanged: hearer.credentialsChanged()
+            case Word.broadcast: hearer.broadcast()
             default: inboxes.append(InboxID(number))
             }
         }

@@ -31,6 +31,8 @@ package struct Configuration: Sendable, Equatable {
     package var push = Push()
     package var streams = Streams()
     package var cable = Cable()
+    /// How long, and how much, of what apps broadcast is kept.
+    package var broadcasts = BroadcastKeeping()
     /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
     package var allowedOrigins: [String] = []
     /// The proxies whose fields about a client the server believes (`X-Forwarded-For`, `X-Forwarded-Proto`).
@@ -110,6 +112,8 @@ package struct Configuration: Sendable, Equatable {
         package var categoriesOnly: Bool?
         package var pathConfiguration: PathConfiguration?
         package var badgePolicy: BadgePolicy?
+        /// The keys of its own pages and senders.
+        package var cable = CableKeys()
 
         package init(apns: APNs? = nil, fcm: FCM? = nil) {
             self.apns = apns
@@ -185,16 +189,30 @@ package struct Configuration: Sendable, Equatable {
 
     /// Realtime streams in Rails' ActionCable protocol.
     package struct Cable: Sendable, Equatable {
-        /// The key for verifying signed stream names. Never together with ``secretKeyBase``.
-        package var signedStreamKey: Secret?
-        /// The `secret_key_base` of a Rails application, from which to derive that key.
-        package var secretKeyBase: Secret?
+        /// The keys of all apps that have none of their own.
+        package var keys = CableKeys()
         /// The name of a user's stream; `{user_id}` stands for the user's id, `{app}` for the user's app.
         package var streamName = "notifications:{user_id}"
         /// True to accept a connection without a user token; it may subscribe to signed streams only.
         package var signedStreamsOnly = false
 
         package init() {}
+    }
+
+    /// The keys that an app's pages and senders show on the cable.
+    package struct CableKeys: Sendable, Equatable {
+        /// The key for verifying signed stream names. Never together with ``secretKeyBase``.
+        package var signedStreamKey: Secret?
+        /// The `secret_key_base` of a Rails application, from which to derive that key.
+        package var secretKeyBase: Secret?
+        /// The secret from which AnyCable's gem derives the key that it broadcasts with.
+        package var anyCableSecret: Secret?
+        /// Where the first of them is written.
+        var origin: ConfigurationProblems.Origin?
+
+        package init() {}
+
+        package var signsStreams: Bool { signedStreamKey != nil || secretKeyBase != nil }
     }
 
     /// The path configurations of Hotwire Native apps, by version name (`v1`).

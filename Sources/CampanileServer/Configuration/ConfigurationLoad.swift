@@ -44,6 +44,8 @@ extension Configuration {
         push = Push(root.section("push"), flags)
         streams = Streams(root.section("streams"))
         cable = Cable(root.section("cable"))
+        broadcasts = BroadcastKeeping(root.section("broadcasts"))
+        refuseSharedCableKeys(reader)
         root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }
         root.list("trusted_proxies", .network).map { trustedProxies = $0.value }
         deepLinks = DeepLinkTree(root) ?? DeepLinkTree()
@@ -56,6 +58,25 @@ extension Configuration {
         backup = Backup(root.section("backup"), isPostgres: DatabaseAddress.isPostgres(database))
         retention = Retention(root.section("retention"))
         root.close()
+    }
+
+    /// The key that verifies a stream's name, or a sender, says which app it is: two apps can't have one.
+    private func refuseSharedCableKeys(_ reader: ConfigurationReader) {
+        let keys = [("cable", cable.keys)] + apps.sorted { $0.key < $1.key }.map { ("apps.\($0.key).cable", $0.value.cable) }
+        for (index, (name, own)) in keys.enumerated() {
+            guard let origin = own.origin else { continue }
+            for (other, others) in keys[..<index] {
+                let isShared =
+                    own.signedStreamKey.map { $0 == others.signedStreamKey } == true
+                    || own.secretKeyBase.map { $0 == others.secretKeyBase } == true
+                if isShared {
+                    reader.report(origin, "\(name) and \(other) have one key for streams, which says the app: give each its own")
+                }
+                if own.anyCableSecret.map({ $0 == others.anyCableSecret }) == true {
+                    reader.report(origin, "\(name) and \(other) have one anycable_secret, which says the app: give each its own")
+                }
+            }
+        }
     }
 
     private mutating func setDatabase(_ flags: Flags, reader: ConfigurationReader, root: ConfigurationSection) {

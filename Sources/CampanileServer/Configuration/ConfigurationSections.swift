@@ -73,6 +73,9 @@ extension Configuration.App {
         let badge = section.section("badge")
         badgePolicy = badge.value("policy", .word(BadgePolicy.self))?.value
         badge.close()
+        let cable = section.section("cable")
+        self.cable = Configuration.CableKeys(cable)
+        cable.close()
         section.close()
     }
 }
@@ -136,7 +139,7 @@ extension Configuration.Streams {
     }
 }
 
-extension Configuration.Cable {
+extension Configuration.CableKeys {
     init(_ section: ConfigurationSection) {
         self.init()
         let key = section.value("signed_stream_key", .secret(minimumBytes: ConfigurationLimits.keyBytes))
@@ -144,10 +147,30 @@ extension Configuration.Cable {
         section.refuseBoth(key, "signed_stream_key", base, "secret_key_base")
         signedStreamKey = key?.value
         secretKeyBase = base?.value
+        let secret = section.value("anycable_secret", .secret(minimumBytes: ConfigurationLimits.tokenBytes))
+        anyCableSecret = secret?.value
+        origin = key?.origin ?? base?.origin ?? secret?.origin
+    }
+}
+
+extension BroadcastKeeping {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        section.value("keep", .duration(atLeast: ConfigurationLimits.leastBroadcastMilliseconds)).map { milliseconds = $0.value }
+        section.value("per_stream", .wholeNumber(1...1_000)).map { perStream = $0.value }
+        section.value("bytes", .size(atLeast: ConfigurationLimits.leastBroadcastBytes)).map { bytes = $0.value }
+        section.close()
+    }
+}
+
+extension Configuration.Cable {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        keys = Configuration.CableKeys(section)
         section.value("stream_name", .streamName).map { streamName = $0.value }
         let signedOnly = section.value("signed_streams_only", .boolean)
         signedOnly.map { signedStreamsOnly = $0.value }
-        if let signedOnly, signedOnly.value, key == nil, base == nil {
+        if let signedOnly, signedOnly.value, !keys.signsStreams {
             section.reader.reportMissing(
                 signedOnly.origin,
                 "cable.signed_streams_only has no effect without cable.signed_stream_key or cable.secret_key_base")

@@ -33,6 +33,9 @@ enum ConfigurationLimits {
     static let backupMilliseconds: Int64 = 60_000
     /// Milliseconds that notifications and deliveries are kept, at least; and device tokens, which are seen once a day.
     static let retentionMilliseconds: Int64 = 3_600_000
+    /// The least time and room for broadcasts: a client that comes back after a cut finds what it missed.
+    static let leastBroadcastMilliseconds: Int64 = 10_000
+    static let leastBroadcastBytes: Int64 = 1_048_576
     static let deviceRetentionMilliseconds: Int64 = 2 * 24 * 3_600_000
 }
 
@@ -208,6 +211,24 @@ extension SettingType where Value == Int64 {
                 throw Mistake("must be at least \(words), and is \(quotedForMessage(scalar.text))")
             }
             return count * unit
+        }
+    }
+}
+
+extension SettingType where Value == Int64 {
+    /// A number of bytes, written as a whole number with a unit: 512KiB, 64MiB, 1GiB.
+    static func size(atLeast least: Int64) -> Self {
+        Self { scalar throws(Mistake) in
+            let units: [(name: String, bytes: Int64)] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)]
+            let rule = "must be a whole number with a unit (KiB, MiB or GiB), such as 64MiB"
+            guard let unit = units.first(where: { scalar.text.hasSuffix($0.name) }),
+                scalar.text.dropLast(unit.name.count).wholeMatch(of: #/[1-9][0-9]{0,5}/#) != nil,
+                let count = Int64(scalar.text.dropLast(unit.name.count))
+            else { throw Mistake("\(rule), and is \(quotedForMessage(scalar.text))") }
+            guard count * unit.bytes >= least else {
+                throw Mistake("must be at least \(least >> 20)MiB, and is \(quotedForMessage(scalar.text))")
+            }
+            return count * unit.bytes
         }
     }
 }

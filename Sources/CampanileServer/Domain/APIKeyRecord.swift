@@ -6,6 +6,8 @@ package enum APIKeyKind: String, Sendable {
     case producer
     /// See how the server does with its app; read and create nothing.
     case operate
+    /// Broadcast to its app's own streams, and nothing else: pages execute what it sends.
+    case broadcast
 }
 
 /// An API key, without its secret.

@@ -210,10 +210,12 @@ package enum Limits {
     /// Of one connection to one stream, each under another identifier; and the bytes of those.
     static let cableSubscriptionsPerStream = 4
     static let cableIdentifierBytesPerStream = 4_096
+    /// The streams of an app's own that an operator is shown.
+    static let heardStreamsShown = 20
     /// Of one message of a client, and so of one frame.
     static let cableMessageBytes = 64 * 1_024
     /// Messages, pings and pongs of a client between two of our pings; more close the connection.
-    static let cableFramesPerPing = 300
+    static let cableFramesPerPing = 600
     static let cableBytesPerPing = 512 * 1_024
     /// Bytes read at once: a power of two.
     static let cableReadBytes = 512
@@ -246,9 +248,22 @@ package enum Limits {
     static let cableStopMilliseconds: Int64 = 2_000
     /// Time in which the log repeats no message about clients.
     static let cableNoticeMilliseconds: Int64 = 60_000
-    /// Kinds of foreign streams that the log names.
-    static let cableForeignStreams = 64
-    static let cableForeignStreamCharacters = 32
+
+    // Broadcasts
+    /// How long a sender in AnyCable's form waits for the database, which waits 10 s itself, and the pause between two tries.
+    static let anyCableWaitMilliseconds: Int64 = 8_000
+    static let anyCablePauseMilliseconds = 200
+    /// Broadcasts of an app that are read in one go.
+    static let broadcastsPerLook = 100
+    /// The broadcasts of one call, and each message's text, stream and name, in bytes of UTF-8.
+    static let broadcastsPerCall = 100
+    static let broadcastBytes = 64 * 1_024
+    static let broadcastStreamBytes = 1_024
+    static let broadcastIDBytes = 64
+    /// For how long one stays that its stream has no place for.
+    static let broadcastGraceMilliseconds: Int64 = 5_000
+    /// The oldest that a call looks at to drop them, beside two for each that it adds.
+    static let broadcastsDroppedAtLeast = 16
 
     /// The room on the disk that readiness requires: a create for one user usually changes 8 to 13 pages, of 8 KiB
     /// each.

@@ -70,6 +70,13 @@ package final class Operator: Sendable {
     }
 }
 
+/// The holder of a verified broadcast key: sends to one app's own streams, and does nothing else.
+package final class Broadcaster: Sendable {
+    let app: String
+
+    init(app: String) { self.app = app }
+}
+
 /// The times at which a token was issued and at which it ends.
 struct TokenLife: Hashable, Sendable {
     /// Nil when the token doesn't say: a revocation then takes it for older than itself.

@@ -17,6 +17,8 @@ struct Overview: Sendable {
     let startedAt: Timestamp
     let providers: [Provider]
     let lastHour: LastHour.Reading
+    /// The app's own streams that pages listen to on this node.
+    let heard: HeardStreams
     /// None of the app's tokens is deleted before this time, because too many died at once.
     let sparesTokensUntil: Timestamp?
 }
@@ -36,6 +38,7 @@ extension ServerMetrics {
         }
         return Overview(
             app: app, now: now, startedAt: startedAt, providers: providers, lastHour: lastHour,
+            heard: await realtime.broadcasts.heard(of: ExactText(app)),
             sparesTokensUntil: deliveryWorker.exchange.sparesTokens(of: app))
     }
 }

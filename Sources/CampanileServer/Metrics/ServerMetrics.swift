@@ -78,6 +78,11 @@ struct ServerMetrics: Sendable {
         both(
             "campanile_streams_cut", .counter, "Streams that were cut because their reader was too slow.",
             events.reduce(0) { $0 + Int($1.cutAsTooSlow) }, cable.cutOff)
+        let broadcasts = realtime.broadcasts.counts
+        text.family("campanile_broadcasts", .counter, "Broadcasts of apps that this process took, each once for its id.")
+        text.add([], broadcasts.taken)
+        text.family("campanile_broadcast_histories", .counter, "Cable clients that asked for what they missed.")
+        for (reply, count) in broadcasts.histories { text.add([("outcome", reply.word)], count) }
     }
 
     private func writeDatabase(_ text: inout OpenMetricsText, _ sizes: (file: Int?, log: Int?)) {

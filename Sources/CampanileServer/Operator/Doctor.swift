@@ -24,7 +24,7 @@ package struct Doctor: Sendable {
     }
 
     package func examine() async -> [Finding] {
-        var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read."), examineCable()]
+        var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read.")] + examineCable()
         let isFile = !DatabaseAddress.isPostgres(configuration.database)
         guard !isFile || Store.exists(configuration.database) else {
             let sentence = "There is none at \(configuration.database): `serve` makes it, or name another with --database."
@@ -103,28 +103,39 @@ package struct Doctor: Sendable {
     }
 
     /// Signs a name for comparison, because the server can't see whether a Rails application signs with the same key.
-    private func examineCable() -> Finding {
+    private func examineCable() -> [Finding] {
+        let apps = configuration.apps.sorted { $0.key < $1.key }.filter(\.value.cable.signsStreams)
+        let own = apps.map { examineCable($0.value.cable, "apps.\($0.key).cable") }
+        guard configuration.cable.keys.signsStreams || own.isEmpty else { return own }
+        return [examineCable(configuration.cable.keys, "cable")] + own
+    }
+
+    private func examineCable(_ keys: Configuration.CableKeys, _ section: String) -> Finding {
         do {
-            guard let key = try SignedStreamName.Key(configuration.cable) else {
+            guard let key = try SignedStreamName.Key(keys, section) else {
                 return Finding(
-                    subject: "cable", isGood: true,
+                    subject: section, isGood: true,
                     sentence: "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is accepted.")
             }
-            let pattern = try StreamNamePattern(configuration.cable.streamName)
-            let name = Doctor.nameOfNoStream(pattern)
-            let signed = SignedStreamName.signatures(of: name, key: key)
-            // As Ruby reads it.
-            let quoted = "\"\(name.replacing("\u{1}", with: "\\u0001"))\""
-            let sentence = """
-                With the key of \(key.setting) the name \(quoted) is signed \(signed.joined(separator: ", or before Rails 7.0 ")). \
-                To compare, run in the Rails application: \
-                bin/rails runner 'puts Turbo::StreamsChannel.signed_stream_name(\(quoted))'. \
-                If that prints something else, its pages hear nothing: it signs with another key.
-                """
-            return Finding(subject: "cable", isGood: true, sentence: sentence)
+            let name = Doctor.nameOfNoStream(try StreamNamePattern(configuration.cable.streamName))
+            return Finding(subject: section, isGood: true, sentence: Doctor.comparison(of: name, key))
         } catch {
-            return Finding(subject: "cable", isGood: false, sentence: "\(error)")
+            return Finding(subject: section, isGood: false, sentence: "\(error)")
         }
+    }
+
+    /// Tells how a name is signed, and how Rails is made to say how it signs it.
+    static func comparison(of name: String, _ key: SignedStreamName.Key) -> String {
+        let signed = SignedStreamName.signatures(of: name, key: key)
+        // As Ruby reads it, between the shell's quotes.
+        let quoted = String(decoding: JSONValue.string(name).text, as: UTF8.self)
+        let ruby = quoted.replacing("#", with: "\\#").replacing("'", with: #"'\''"#)
+        return """
+            With the key of \(key.setting) the name \(quoted) is signed \(signed.joined(separator: ", or before Rails 7.0 ")). \
+            To compare, run in the Rails application: \
+            bin/rails runner 'puts Turbo::StreamsChannel.signed_stream_name(\(ruby))'. \
+            If that prints something else, its pages hear nothing: it signs with another key.
+            """
     }
 
     /// A name that is of no user's stream, so that whoever reads the signed form may not listen to anybody. No user's id holds

@@ -211,8 +211,20 @@ extension NodeReport {
 
 extension Configuration {
     /// The name of a stream with its signature, as turbo-rails writes it; nil without a key to sign with.
-    package func signStreamName(_ name: String) throws -> String? {
-        try SignedStreamName.Key(cable).map { SignedStreamName.sign(name, key: $0) }
+    package func signStreamName(_ name: String, app: String) throws -> String? {
+        try streamKey(of: app).map { SignedStreamName.sign(name, key: $0) }
+    }
+
+    /// Returns the key that an app signs its streams' names with; nil: none is configured.
+    func streamKey(of app: String) throws -> SignedStreamName.Key? {
+        let own = try apps[app].flatMap { try SignedStreamName.Key($0.cable, "apps.\(app).cable") }
+        return try own ?? (app == AppName.standard ? SignedStreamName.Key(cable.keys, "cable") : nil)
+    }
+
+    /// Names the settings of that key.
+    package func streamKeySettings(of app: String) -> String {
+        let section = app == AppName.standard ? "cable" : "apps.\(app).cable"
+        return "\(section).signed_stream_key or \(section).secret_key_base"
     }
 
     /// A server that was given neither a secret nor a key set gets a secret of its own, beside the database. There is no place

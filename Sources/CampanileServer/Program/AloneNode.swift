@@ -37,6 +37,7 @@ struct AloneNode: ServingNode {
             deliveryWorker.wake()
             realtime.noticedRevocations()
             realtime.noticedForeignChange()
+            realtime.broadcasts.noticed(nil)
         }
     }
 

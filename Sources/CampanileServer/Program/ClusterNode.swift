@@ -77,19 +77,22 @@ final class ClusterNode: ServingNode {
         let look: @Sendable () async -> Void = {
             deliveryWorker.wake()
             realtime.noticedForeignChange()
+            realtime.broadcasts.noticed(nil)
             if await mark.hasChanged() { credentialsChanged() }
         }
         let signals = try ClusterSignals(
             database.address, options: database.options,
             ClusterSignals.Hearer(
                 inboxes: { realtime.noticed($0) }, pushesAreDue: { deliveryWorker.wake() },
-                credentialsChanged: credentialsChanged, anything: { Task { await look() } }), logger: logger)
+                credentialsChanged: credentialsChanged, broadcast: { realtime.broadcasts.noticed(nil) },
+                anything: { Task { await look() } }), logger: logger)
         store.onUnknownCommit { [shards] in shards.noteUnknownCommit() }
         store.onCommit { inboxes in
             realtime.noticed(inboxes)
             signals.changed(inboxes)
         }
         parts.state.badgePushes.signal.onAnnouncement { signals.pushesAreDue() }
+        realtime.broadcasts.onAnnouncement { signals.broadcast() }
         // Beside the beats, which must come in time, however long the database takes to answer.
         let lookBeside: @Sendable () -> Void = {
             Task {

@@ -10,6 +10,7 @@ package final class Housekeeping: Sendable {
 
     let database: Store
     let settings: Configuration.Retention
+    let broadcasts: BroadcastKeeping
     let world: World
     let logger: Logger
     /// Tells whether it is this process' turn: of a cluster's nodes one does it.
@@ -20,11 +21,13 @@ package final class Housekeeping: Sendable {
     let pause: Duration
 
     package init(
-        database: Store, settings: Configuration.Retention = .init(), world: World, logger: Logger,
+        database: Store, settings: Configuration.Retention = .init(), broadcasts: BroadcastKeeping = .init(), world: World,
+        logger: Logger,
         isMine: @escaping @Sendable () -> Bool = { true }, beginsWithRetention: Bool = true, pause: Duration? = nil
     ) {
         self.database = database
         self.settings = settings
+        self.broadcasts = broadcasts
         self.world = world
         self.logger = logger
         self.isMine = isMine
@@ -94,6 +97,11 @@ package final class Housekeeping: Sendable {
             try transaction.events.purge(
                 before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: Limits.purgedRowsPerTransaction)
                 >= Limits.purgedRowsPerTransaction
+        }
+        for app in try await database.read({ try $0.broadcasts.apps() }) {
+            try await repeatedly { [broadcasts] in
+                try $0.broadcasts.purge(app: app, broadcasts, limit: Limits.purgedRowsPerTransaction)
+            }
         }
     }
 

@@ -138,13 +138,14 @@ struct Startup: Sendable {
                 configuration: configuration, providers: providers, deliveryWorker: deliveryWorker, logger: logger),
             authenticator: Authenticator(
                 verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: state.streamTokens,
-                streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
-                world: world),
+                streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token,
+                anyCableKeys: configuration.anyCableKeys, database: database, world: world),
             badgeCache: BadgeCache(capacity: state.node.rememberedBadges),
             badgeDrift: BadgeDrift(database: database, logger: logger),
             realtime: try Realtime(
                 database: database, streams: configuration.streams,
-                cable: configuration.cable, world: world, logger: logger),
+                rules: try CableRules(configuration, logger: logger, now: world.now), broadcasts: configuration.broadcasts,
+                world: world, logger: logger),
             health: HealthResource(
                 database: database, node: state.node.leases.node, world: world, conditions: { deliveryWorker.pushes.conditions },
                 logger: logger))
@@ -340,6 +341,10 @@ extension Routes {
             streams: StreamResource(
                 world: world, realtime: realtime, inboxes: streamInboxes, tokens: parts.state.streamTokens, origins: origins),
             cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),
+            broadcasts: BroadcastResource(
+                broadcasts: Broadcasts(
+                    database: database, world: world, keeping: configuration.broadcasts, hub: realtime.broadcasts),
+                pattern: realtime.cable.pattern, log: realtime.cable.log),
             deliveries: DeliveryResource(database: database),
             sandbox: SandboxResource(sandbox: parts.sandbox, providers: parts.providers),
             deepLinks: DeepLinkResource(configuration),

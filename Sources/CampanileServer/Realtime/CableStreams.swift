@@ -7,27 +7,39 @@ import Synchronization
 final class CableStreams: CableAuthority {
     private let inboxes: StreamInboxes
     private let shards: [Realtime.Shard]
+    private let broadcasts: BroadcastHub
     private let quota: StreamQuota
     private let logger: Logger
 
-    init(inboxes: StreamInboxes, shards: [Realtime.Shard], quota: StreamQuota, logger: Logger) {
+    init(inboxes: StreamInboxes, shards: [Realtime.Shard], broadcasts: BroadcastHub, quota: StreamQuota, logger: Logger) {
         self.inboxes = inboxes
+        self.broadcasts = broadcasts
         self.shards = shards
         self.quota = quota
         self.logger = logger
     }
 
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber, begun: @escaping @Sendable () -> Void
+        to stream: CableStream, from place: BroadcastPlace?, of owner: TurnOwner, subscriber: any Subscriber,
+        begun: @escaping @Sendable () -> Void
     ) -> any StreamSubscription {
-        let kind = stream.kind
-        let subscription = CableSubscription(kind, subscriber, of: owner, in: shards.home(of: stream.user))
-        inboxes.known(stream.user, isRecorded: kind == .notifications) { [self] known in
+        switch stream {
+        case .own(let own): broadcasts.listen(to: own, from: place, subscriber, begun: begun)
+        case .inbox(let kind, let user): subscribe(to: kind, user, of: owner, subscriber, begun)
+        }
+    }
+
+    private func subscribe(
+        to kind: StreamKind, _ user: UserKey, of owner: TurnOwner, _ subscriber: any Subscriber,
+        _ begun: @escaping @Sendable () -> Void
+    ) -> any StreamSubscription {
+        let subscription = CableSubscription(kind, subscriber, of: owner, in: shards.home(of: user))
+        inboxes.known(user, isRecorded: kind == .notifications) { [self] known in
             begun()
             switch known {
             // From the newest event of this moment on, whenever the hub comes to it.
             case .success(let known?): subscription.join(known.inbox, from: known.newest)
-            case .success(nil): make(stream.user, for: subscription)
+            case .success(nil): make(user, for: subscription)
             case .failure(let error): fail(error, subscriber)
             }
         }
@@ -51,7 +63,12 @@ final class CableStreams: CableAuthority {
         subscriber.end(.overloaded)
     }
 
-    func left(_ cableUser: CableUser?) { quota.giveBack(cableUser?.user) }
+    func came(_ cableUser: CableUser?) { if let cableUser { broadcasts.attend(cableUser.user.app) } }
+
+    func left(_ cableUser: CableUser?) {
+        quota.giveBack(cableUser?.user)
+        if let cableUser { broadcasts.leave(cableUser.user.app) }
+    }
 }
 
 extension [Realtime.Shard] {

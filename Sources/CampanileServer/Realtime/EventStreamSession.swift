@@ -69,7 +69,7 @@ final class EventStreamSession: StreamSession, Subscriber, EventStreamOwner, @un
             // Everybody would come back in the same moment.
             let wait = Int64(world.random() % UInt64(Limits.streamReturnMilliseconds))
             stream?.finish(StreamBytes(ServerSentEvents.retry(wait)))
-        case .expired, .revoked:
+        case .expired, .revoked, .remote:
             // A client that reconnects with the same token gets a 401, which ends an EventSource for good.
             stream?.finish()
         }

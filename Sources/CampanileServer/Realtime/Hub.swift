@@ -65,6 +65,8 @@ final class Hub: @unchecked Sendable {
     private var revocationLooks = 0
     private var isLookingAtRevocations = false
     /// Passes revocations on to the cable.
+    /// What else is done at each tick.
+    private var alsoAtTick: @Sendable () -> Void = {}
     private var tellRevocations: @Sendable ([UserKey: Timestamp]) -> Void = { _ in }
     private var otherListeners: @Sendable () -> Set<UserKey> = { [] }
 
@@ -83,6 +85,9 @@ final class Hub: @unchecked Sendable {
     ) {
         (otherListeners, tellRevocations) = (listeners, tell)
     }
+
+    /// To be called before the loop starts.
+    func onTick(_ work: @escaping @Sendable () -> Void) { alsoAtTick = work }
 
     // MARK: From any thread
 
@@ -172,6 +177,7 @@ final class Hub: @unchecked Sendable {
             }
         }
         if revocationLooks > 0 { endRevoked() }
+        alsoAtTick()
         let again = unread
         unread = []
         look(at: again)

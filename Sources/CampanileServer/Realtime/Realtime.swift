@@ -17,12 +17,13 @@ final class Realtime: Sendable {
     let shards: [Shard]
     let quota: StreamQuota
     let cable: Cable
+    let broadcasts: BroadcastHub
     private let wheel: ShardWheel
     private let hasEnded = Atomic<Bool>(false)
 
     /// - Throws: when the cable's settings can't be used; the configuration has checked them.
     init(
-        database: Store, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
+        database: Store, streams: Configuration.Streams, rules: CableRules, broadcasts: BroadcastKeeping, world: World,
         logger: Logger
     ) throws {
         let total = min(streams.total, Realtime.affordableStreams(descriptors: HTTPServer.raiseDescriptorLimit()))
@@ -40,10 +41,18 @@ final class Realtime: Sendable {
         }
         self.shards = shards
         wheel = ShardWheel(shards)
+        // One of the threads has all of them: an app's broadcasts are in one order.
+        let broadcasts = BroadcastHub(loop: shards[0].loop, database: database, keeping: broadcasts, logger: logger)
+        self.broadcasts = broadcasts
+        shards[0].hub.onTick { broadcasts.tick() }
         let authority = CableStreams(
-            inboxes: StreamInboxes(database: database, world: world), shards: shards, quota: quota, logger: logger)
-        let rules = try CableRules(cable, logger: logger, now: world.now)
-        self.cable = Cable(rules: rules, authority: authority, logger: logger, now: world.now)
+            inboxes: StreamInboxes(database: database, world: world), shards: shards, broadcasts: broadcasts, quota: quota,
+            logger: logger)
+        self.cable = Cable(
+            rules: rules, authority: authority, logger: logger, makeSID: { Hex.encode(world.randomBytes(16)) }, now: world.now)
+        broadcasts.onDisconnect { [weak cable = self.cable] user, mayReturn in
+            cable?.end(.remote(mayReturn: mayReturn)) { $0.user == user }
+        }
         shards.first?.hub.onRevocations(of: { [quota] in quota.users }) { [weak cable = self.cable] revoked in
             cable?.end(.revoked) { cableUser in
                 cableUser.life.isRevoked(by: revoked[cableUser.user])
@@ -113,22 +122,30 @@ final class ShardWheel: Sendable {
 }
 
 extension CableRules {
-    fileprivate convenience init(
-        _ cable: Configuration.Cable, logger: Logger, now: @escaping @Sendable () -> Timestamp
-    ) throws {
+    /// - Throws: when the settings can't be used; the configuration has checked them.
+    convenience init(_ configuration: Configuration, logger: Logger, now: @escaping @Sendable () -> Timestamp) throws {
+        var keys: [(signer: Signer, key: SignedStreamName.Key)] = []
+        for (name, app) in configuration.apps.sorted(by: { $0.key < $1.key }) {
+            guard let key = try SignedStreamName.Key(app.cable, "apps.\(name).cable") else { continue }
+            keys.append((Signer(name: ExactText(name), isOfAll: false), key))
+        }
+        if let key = try SignedStreamName.Key(configuration.cable.keys, "cable") {
+            keys.append((Signer(name: ExactText(AppName.standard), isOfAll: true), key))
+        }
         self.init(
-            key: try SignedStreamName.Key(cable), pattern: try StreamNamePattern(cable.streamName),
-            signedStreamsOnly: cable.signedStreamsOnly, log: CableLog(logger, now: now))
+            keys: keys, pattern: try StreamNamePattern(configuration.cable.streamName),
+            signedStreamsOnly: configuration.cable.signedStreamsOnly, log: CableLog(logger, now: now))
     }
 }
 
 extension SignedStreamName.Key {
     /// Nil when neither the key nor what it is derived from is configured.
-    init?(_ cable: Configuration.Cable) throws {
-        if let key = cable.signedStreamKey {
-            self.init(key.exposed.utf8)
-        } else if let base = cable.secretKeyBase {
-            try self.init(secretKeyBase: base.exposed)
+    /// - Parameter section: where they are configured.
+    init?(_ keys: Configuration.CableKeys, _ section: String) throws {
+        if let key = keys.signedStreamKey {
+            self.init(key.exposed.utf8, setting: "\(section).signed_stream_key")
+        } else if let base = keys.secretKeyBase {
+            try self.init(secretKeyBase: base.exposed, setting: "\(section).secret_key_base")
         } else {
             return nil
         }

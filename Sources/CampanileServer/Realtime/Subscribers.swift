@@ -4,7 +4,7 @@ import CampanileCore
 struct Subscribers {
     /// The position up to which they were sent messages. The sequence is nil while none of them wants events.
     var position = EventFeed.Position(sequence: nil, version: -1)
-    private var subscriberSets: [[ObjectIdentifier: any Subscriber]] = StreamKind.allCases.map { _ in [:] }
+    private var subscriberSets: [[ObjectIdentifier: any Subscriber]] = StreamKind.ofInboxes.map { _ in [:] }
 
     var isEmpty: Bool { subscriberSets.allSatisfy(\.isEmpty) }
 

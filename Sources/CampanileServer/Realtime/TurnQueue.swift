@@ -4,6 +4,8 @@ enum TurnOwner: Hashable, Sendable {
     case user(UserKey)
     /// All connections without a user, for what they hear of this user's stream: a signed name has no other owner.
     case visitors(of: UserKey)
+    /// All connections without a user, for what they hear of one of an app's own streams.
+    case audience(of: BroadcastStream)
     /// All connections without a user, for what they say.
     case strangers
 }

@@ -31,6 +31,7 @@ extension StoreAccess {
     var notifications: NotificationRepository<Self> { NotificationRepository(access: self) }
     var deviceTokens: DeviceTokenRepository<Self> { DeviceTokenRepository(access: self) }
     var deliveries: DeliveryRepository<Self> { DeliveryRepository(access: self) }
+    var broadcasts: BroadcastRepository<Self> { BroadcastRepository(access: self) }
     var events: EventRepository<Self> { EventRepository(access: self) }
     var idempotencyKeys: IdempotencyRepository<Self> { IdempotencyRepository(access: self) }
     var largeCalls: LargeCallRepository<Self> { LargeCallRepository(access: self) }

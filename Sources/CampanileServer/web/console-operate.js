@@ -81,13 +81,22 @@ export function makeOperator(kit, { call, makePicture, fate, reasons }) {
         element("p", { class: "hint" }, time(at))))));
   }
 
-  function drawOverview({ app, at, started_at, providers: all, dead_tokens, last_hour }) {
+  function drawStreams({ count, listeners, most_heard }) {
+    find("streams").hidden = count === 0;
+    const of = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
+    find("streams-summary").textContent = `${of(listeners, "subscription")} to ${of(count, "stream")} on this node`;
+    find("streams-list").replaceChildren(...most_heard.map(({ stream, listeners: number }) =>
+      element("li", {}, icon("route"), element("div", {}, element("p", {}, element("code", {}, stream)), element("p", { class: "hint" }, of(number, "subscription"))))));
+  }
+
+  function drawOverview({ app, at, started_at, providers: all, dead_tokens, last_hour, streams }) {
     find("app").textContent = app;
     find("app-initial").textContent = app.slice(0, 1).toUpperCase();
     find("health-summary").replaceChildren("The server started ", time(started_at), "; of the time before, nothing is known.");
     created.draw(last_hour.created, last_hour.first_minute);
     for (const one of all) drawProvider(one, at, last_hour.first_minute);
     drawDead(dead_tokens);
+    drawStreams(streams);
   }
 
   const fresh = find("fresh");

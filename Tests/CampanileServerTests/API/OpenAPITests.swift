@@ -59,6 +59,8 @@ import Yams
                     case .userOrProducer: "userToken or producerKey"
                     case .observer: "anyone or operateKey"
                     case .watcher, .operator: "operateKey"
+                    case .broadcaster: "broadcastKey"
+                    case .anyCable: "broadcastKey"
                     }
                 return Operation(
                     method: route.method.name, path: "\(route.pattern)", id: "\(route.operationID)", access: access)

@@ -79,7 +79,7 @@ import Testing
             func apns(_ overview: JSONValue) throws -> JSONValue { try #require(overview["providers"]?.array.first) }
             var seen = try await overview()
             #expect(
-                Self.names(seen) == ["app", "at", "started_at", "providers", "dead_tokens", "last_hour"])
+                Self.names(seen) == ["app", "at", "started_at", "providers", "dead_tokens", "last_hour", "streams"])
             #expect(seen["providers"]?.array.map { $0["provider"]?.string } == ["apns", "fcm"])
             #expect(try apns(seen)["condition"]?.string == "sandbox")
             #expect(try apns(seen)["owed"]?["count"]?.int == 0)

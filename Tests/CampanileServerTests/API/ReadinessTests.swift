@@ -113,7 +113,7 @@ import Testing
                 case .anyone, .observer, .watcher, .operator: continue
                 // It upgrades first, and says then who isn't welcome.
                 case .listener where path == "/cable": continue
-                case .user, .producer, .userOrProducer, .listener:
+                case .user, .producer, .userOrProducer, .listener, .broadcaster, .anyCable:
                     let answer = try await server.client.send(route.method.name, path, as: key)
                     #expect(answer.status == 403 && answer.code == "forbidden", "\(route.method.name) \(path)")
                     refused += 1

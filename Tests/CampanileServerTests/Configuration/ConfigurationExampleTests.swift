@@ -90,6 +90,8 @@ struct ConfigurationExampleTests {
             "jwt.secret must be at least 32", "jwt.jwks_file names", "apps.default.apns.key_file names",
             "apps.default.fcm.service_account_file names", "push.ca_file names",
             "cable.signed_stream_key must be at least 32", "cable.secret_key_base must be at least 32",
+            "cable.anycable_secret must be at least 16", "apps.default.cable.signed_stream_key must be at least 32",
+            "apps.default.cable.secret_key_base must be at least 32", "apps.default.cable.anycable_secret must be at least 16",
             "metrics.token must be at least 16",
         ]
         for start in expected { #expect(messages.contains { $0.hasPrefix(start) }, "\(start)") }
@@ -102,7 +104,10 @@ struct ConfigurationExampleTests {
         let text = try fullExample()
             .replacing("  secret: too-short-on-purpose", with: "  secret: \(SettingSample.longA)")
             .replacing(#/ *jwks_file: .*/#, with: "")
-            .replacing("signed_stream_key: too-short-on-purpose", with: "signed_stream_key: \(SettingSample.longA)")
+            .replacing("\n  signed_stream_key: too-short-on-purpose", with: "\n  signed_stream_key: \(SettingSample.longA)")
+            .replacing("      signed_stream_key: too-short-on-purpose", with: "      signed_stream_key: \(SettingSample.longB)")
+            .replacing("\n  anycable_secret: too-short", with: "\n  anycable_secret: \(SettingSample.longA)")
+            .replacing("      anycable_secret: too-short", with: "      anycable_secret: \(SettingSample.longB)")
             .replacing(#/ *secret_key_base: .*/#, with: "")
             .replacing("token: too-short", with: "token: \(SettingSample.longB)")
             .replacing("AuthKey_ABC123DEFG.p8", with: "{dir}/key.p8")
@@ -125,7 +130,9 @@ struct ConfigurationExampleTests {
     @Test("The samples of the other tests leave no setting out")
     func samples() throws {
         let sections: Set = [
-            "jwt", "badge", "apps", "apps.*", "apps.*.apns", "apps.*.fcm", "apps.*.badge", "push", "streams", "cable",
+            "jwt", "badge", "apps", "apps.*", "apps.*.apns", "apps.*.fcm", "apps.*.badge", "apps.*.cable", "push", "streams",
+            "cable",
+            "broadcasts",
             "deep_links", "categories",
             "categories.*.android",
             "path_configuration", "path_configuration.ios", "path_configuration.android", "path_configuration.ios.*.rules",

@@ -149,11 +149,27 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
         .init(
             "cable.signed_stream_key", "cable: {signed_stream_key: \(longA)}", longA,
             ("CAMPANILE_CABLE_SIGNED_STREAM_KEY", longB, longB)
-        ) { $0.cable.signedStreamKey?.exposed ?? "nil" },
+        ) { $0.cable.keys.signedStreamKey?.exposed ?? "nil" },
         .init(
             "cable.secret_key_base", "cable: {secret_key_base: \(longA)}", longA,
             ("CAMPANILE_CABLE_SECRET_KEY_BASE", longB, longB)
-        ) { $0.cable.secretKeyBase?.exposed ?? "nil" },
+        ) { $0.cable.keys.secretKeyBase?.exposed ?? "nil" },
+        .init(
+            "cable.anycable_secret", "cable: {anycable_secret: \(longA)}", longA,
+            ("CAMPANILE_CABLE_ANYCABLE_SECRET", longB, longB)
+        ) { $0.cable.keys.anyCableSecret?.exposed ?? "nil" },
+        .init(
+            "apps.*.cable.signed_stream_key", "apps: {default: {cable: {signed_stream_key: \(longA)}}}", longA,
+            ("CAMPANILE_APPS_DEFAULT_CABLE_SIGNED_STREAM_KEY", longB, longB)
+        ) { $0.apps["default"]?.cable.signedStreamKey?.exposed ?? "nil" },
+        .init(
+            "apps.*.cable.secret_key_base", "apps: {default: {cable: {secret_key_base: \(longA)}}}", longA,
+            ("CAMPANILE_APPS_DEFAULT_CABLE_SECRET_KEY_BASE", longB, longB)
+        ) { $0.apps["default"]?.cable.secretKeyBase?.exposed ?? "nil" },
+        .init(
+            "apps.*.cable.anycable_secret", "apps: {default: {cable: {anycable_secret: \(longA)}}}", longA,
+            ("CAMPANILE_APPS_DEFAULT_CABLE_ANYCABLE_SECRET", longB, longB)
+        ) { $0.apps["default"]?.cable.anyCableSecret?.exposed ?? "nil" },
         .init(
             "cable.stream_name", "cable: {stream_name: 'a:{user_id}'}", "a:{user_id}",
             ("CAMPANILE_CABLE_STREAM_NAME", "b:{user_id}", "b:{user_id}")

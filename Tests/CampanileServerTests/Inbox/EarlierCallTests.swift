@@ -76,6 +76,8 @@ import Testing
             try file.writeBlocking { transaction in
                 try transaction.connection.script(
                     """
+                    DROP TABLE broadcasts;
+                    DROP TABLE broadcast_series;
                     DROP TABLE external_ids;
                     DROP TABLE tenant_badges;
                     DROP TABLE app_policies;
@@ -106,7 +108,7 @@ import Testing
             try session.writeBlocking { unit in
                 try unit.plainConnection.script(
                     """
-                    DROP TABLE external_ids, tenant_badges, app_policies;
+                    DROP TABLE broadcasts, broadcast_series, external_ids, tenant_badges, app_policies;
                     ALTER TABLE inboxes DROP COLUMN badge_policy, DROP COLUMN given_count;
                     ALTER TABLE notifications DROP COLUMN edited_at, DROP COLUMN api_key_id, DROP COLUMN external_id;
                     ALTER TABLE notifications DROP COLUMN payload;

@@ -311,6 +311,26 @@ struct SchemaTests {
         #expect(try device()?.syncedAt == fixture.clock.now)
     }
 
+    @Test("schema 25 keeps schema 24's API keys, with their ids and kinds")
+    func fromTwentyFourToTwentyFive() throws {
+        let old = try Database(path: try migrated(through: 24))
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO api_keys (id, name, app, hash, created_at, revoked_at, kind)
+                VALUES (1, 'orders', 'default', x'01', 5, 6, 'producer'), (2, 'watch', 'shop', x'02', 6, NULL, 'operate');
+                """)
+        }
+        old.close()
+        let fixture = try Fixture(on: .sqlite, folder: folder)
+        try fixture.store.writeBlocking { transaction in
+            try transaction.apiKeys.insert(name: "pages", app: "shop", kind: .broadcast, hash: [4])
+        }
+        let keys = try fixture.store.readBlocking { try $0.apiKeys.list() }
+        #expect(keys.map(\.id) == [1, 2, 3] && keys.map(\.kind) == [.producer, .operate, .broadcast])
+        #expect(keys.map(\.name) == ["orders", "watch", "pages"] && keys.map { $0.revokedAt != nil } == [true, false, false])
+    }
+
     @Test("schema 24 keeps schema 23's numbers under the policy that they were counted by", arguments: BadgePolicy.counted)
     func fromTwentyThreeToTwentyFour(_ policy: BadgePolicy) async throws {
         let old = try Database(path: try migrated(through: 23))

@@ -12,7 +12,7 @@ final class RunningServer: Sendable {
     let world: World
     let app: App
     let client: HTTPClient
-    private let configuration: Configuration
+    let configuration: Configuration
 
     static let secret = Secret("a secret of more than thirty-two bytes")
 
@@ -52,6 +52,13 @@ final class RunningServer: Sendable {
         let operations = try operations()
         defer { operations.close() }
         return "Bearer " + (try operations.createKey(name: name, app: app, kind: .operate))
+    }
+
+    /// A key made with `--broadcast`.
+    func broadcaster(_ name: String = "pages", app: String = AppName.standard) throws -> String {
+        let operations = try operations()
+        defer { operations.close() }
+        return "Bearer " + (try operations.createKey(name: name, app: app, kind: .broadcast))
     }
 
     func user(_ name: String = "alice", app: String = AppName.standard, lifetime: Int64 = 3_600) async throws -> String {

@@ -11,6 +11,7 @@ require "uri"
 #
 # The module's own calls go to the server of `Campanile.configuration`; a Campanile::Client has another.
 module Campanile
+  autoload :Broadcaster, "campanile/broadcaster"
   autoload :Outbox, "campanile/outbox"
   autoload :DrainJob, "campanile/drain_job"
   autoload :Notifiable, "campanile/notifiable"
@@ -30,6 +31,9 @@ module Campanile
     %i[notify notify_all preview edit withdraw give_badge reads deliveries sandbox_pushes inbox user_token].each do |name|
       define_method(name) { |*arguments, **fields| client.public_send(name, *arguments, **fields) }
     end
+
+    # What sends this program's broadcasts.
+    def broadcaster = @broadcaster ||= Broadcaster.new(client)
 
     # Which of these ids a user has handled elsewhere, and the number: a Reconciliation.
     def reconcile(user, ids) = inbox(user).reconcile(ids)

@@ -19,13 +19,14 @@ module World
 
   class << self
     # `own_key` is of the app `own`, whose badge is given.
-    attr_reader :url, :key, :own_key
+    attr_reader :url, :key, :own_key, :broadcast_key
 
     def start
       @folder = Dir.mktmpdir("campanile-gem-")
       File.write(File.join(@folder, "campanile.yaml"), "apps: {own: {badge: {policy: given}}}\n")
       @key = run("keys", "create", "gem").strip
       @own_key = run("keys", "create", "own", "--app", "own").strip
+      @broadcast_key = run("keys", "create", "pages", "--broadcast").strip
       port = free_port
       @url = "http://127.0.0.1:#{port}"
       @environment = { "CAMPANILE_JWT_SECRET" => SECRET }
@@ -50,7 +51,7 @@ module World
 
     def configuration(url: self.url, **settings)
       Campanile::Configuration.new({}).tap do |made|
-        { url: url, key: key, jwt_secret: SECRET, **settings }.each { |name, value| made.public_send(:"#{name}=", value) }
+        { url: url, key: key, broadcast_key: broadcast_key, jwt_secret: SECRET, **settings }.each { |name, value| made.public_send(:"#{name}=", value) }
       end
     end
 

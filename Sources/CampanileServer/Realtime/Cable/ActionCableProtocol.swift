@@ -10,17 +10,28 @@ struct CableUser: Sendable, Equatable {
 }
 
 /// A stream that a subscription listens to.
-struct CableStream: Sendable, Hashable {
-    let kind: StreamKind
-    let user: UserKey
+enum CableStream: Sendable, Hashable {
+    /// The events of a user's inbox.
+    case inbox(StreamKind, of: UserKey)
+    /// One of an app's own.
+    case own(BroadcastStream)
+
+    /// For whom a connection without a user listens.
+    var visitors: TurnOwner {
+        switch self {
+        case .inbox(_, let user): .visitors(of: user)
+        case .own(let stream): .audience(of: stream)
+        }
+    }
 }
 
 /// The next actions of a connection, in order.
 enum ActionCableAction: Equatable {
     /// Send one text message.
     case say([UInt8])
-    /// Subscribe to a stream; `number` is the subscription's from now on and never another's.
-    case listen(number: Int, CableStream, identifier: [UInt8])
+    /// Subscribe to a stream, to what comes or to what came since a place too; `number` is the subscription's from now on and never
+    /// another's.
+    case listen(number: Int, CableStream, from: BroadcastPlace?, identifier: [UInt8])
     /// Cancel what was subscribed under this number.
     case stopListening(number: Int)
     /// Close the WebSocket; nothing follows.
@@ -32,27 +43,30 @@ enum ActionCableAction: Equatable {
 struct ActionCableProtocol {
     private struct Subscription {
         let identifier: [UInt8]
-        /// The stream that it carries; nil when it is confirmed, but its stream is none of ours and carries nothing.
-        let listening: (number: Int, stream: CableStream)?
+        let number: Int
+        let stream: CableStream
     }
 
     private let rules: CableRules
     private let cableUser: CableUser?
+    /// The connection's name in AnyCable's form of the protocol; nil: it speaks Rails'.
+    private let sid: String?
     private var subscriptions: [Subscription] = []
     private var numbers = 0
     private var isOver = false
 
     /// - Parameter cableUser: nil when no valid user token came with the request.
-    init(rules: CableRules, cableUser: CableUser?) {
+    init(rules: CableRules, cableUser: CableUser?, sid: String? = nil) {
         self.rules = rules
         self.cableUser = cableUser
+        self.sid = sid
     }
 
     /// The first messages. A refused connection gets the reason as a message, because a browser's WebSocket shows no
     /// status.
     mutating func open() -> [ActionCableAction] {
         guard cableUser != nil || rules.signedStreamsOnly else { return farewell("unauthorized", reconnect: false) }
-        return [.say(CableText.welcome)]
+        return [.say(sid.map(CableText.welcome(sid:)) ?? CableText.welcome)]
     }
 
     /// Handles a client's message. A text that isn't a command changes nothing: it may come from a newer client.
@@ -60,7 +74,9 @@ struct ActionCableProtocol {
         guard !isOver else { return [] }
         do throws(Mistake) {
             switch try CableCommand(parsing: text) {
-            case .subscribe(let identifier): return subscribe(identifier)
+            case .subscribe(let identifier, let history): return subscribe(identifier, history)
+            case .history(let identifier, let history): return replay(identifier, history)
+            case .pong: return []
             case .unsubscribe(let identifier): return unsubscribe(identifier)
             case .message:
                 rules.log.noEffect("The channels take no messages.")
@@ -82,6 +98,7 @@ struct ActionCableProtocol {
         case .expired: return farewell("unauthorized", reconnect: cableUser?.tokenCameInCookie ?? false)
         case .revoked: return farewell("unauthorized", reconnect: false)
         case .restarting, .lifetime: return farewell("server_restart", reconnect: true)
+        case .remote(let mayReturn): return farewell("remote", reconnect: mayReturn)
         case .overloaded:
             isOver = true
             return [.close(.tryAgainLater)]
@@ -97,34 +114,52 @@ struct ActionCableProtocol {
 
     private enum Judgement {
         case carries(CableStream)
-        case carriesNothing
         case refused(String)
     }
 
-    private mutating func subscribe(_ identifier: [UInt8]) -> [ActionCableAction] {
+    private mutating func subscribe(_ identifier: [UInt8], _ history: CableHistory?) -> [ActionCableAction] {
         guard identifier.count <= Limits.cableIdentifierBytes else { return refuse(identifier, beyond: .identifier) }
         let known = subscriptions.firstIndex { $0.identifier == identifier }
         if known == nil, let limit = limit(beforeAdding: identifier) { return refuse(identifier, beyond: limit) }
         switch judge(identifier) {
         case .refused(let sentence): return refuse(identifier, sentence)
-        case .carriesNothing:
-            if known == nil { subscriptions.append(Subscription(identifier: identifier, listening: nil)) }
-            return [.say(CableText.confirmation(identifier))]
         case .carries(let stream):
             if known == nil, let limit = limit(beforeAdding: identifier, to: stream) {
                 return refuse(identifier, beyond: limit)
             }
             // A client that didn't hear the confirmation asks again, and gets the present badge again with it.
-            let former = known.map { subscriptions.remove(at: $0) }?.listening?.number
-            numbers += 1
-            subscriptions.append(Subscription(identifier: identifier, listening: (numbers, stream)))
-            let leave = former.map { [ActionCableAction.stopListening(number: $0)] } ?? []
+            //
             // Listening begins before the confirmation goes out: a client that fetches the present state when it is
             // confirmed misses nothing that happens after its fetch.
-            return leave + [
-                .listen(number: numbers, stream, identifier: identifier), .say(CableText.confirmation(identifier)),
-            ]
+            return listen(to: stream, from: history, identifier, known) + [.say(CableText.confirmation(identifier))]
         }
+    }
+
+    /// Listens anew under an identifier.
+    /// - Parameter known: the place of the subscription that it has.
+    private mutating func listen(
+        to stream: CableStream, from history: CableHistory?, _ identifier: [UInt8], _ known: Int?
+    ) -> [ActionCableAction] {
+        let former = known.map { subscriptions.remove(at: $0) }
+        numbers += 1
+        subscriptions.append(Subscription(identifier: identifier, number: numbers, stream: stream))
+        var place: BroadcastPlace?
+        if sid != nil, case .own(let own) = stream { place = history?.place(in: own.name) }
+        let leave = former.map { [ActionCableAction.stopListening(number: $0.number)] } ?? []
+        return leave + [.listen(number: numbers, stream, from: place, identifier: identifier)]
+    }
+
+    private mutating func replay(_ identifier: [UInt8], _ history: CableHistory) -> [ActionCableAction] {
+        guard sid != nil, let known = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
+            rules.log.noEffect("It asks for the history of what it has no subscription to.")
+            return []
+        }
+        let stream = subscriptions[known].stream
+        // What happens in an inbox is asked for over HTTP.
+        guard case .own(let own) = stream, history.place(in: own.name) != nil else {
+            return [.say(CableText.rejectedHistory(identifier))]
+        }
+        return listen(to: stream, from: history, identifier, known)
     }
 
     private mutating func unsubscribe(_ identifier: [UInt8]) -> [ActionCableAction] {
@@ -132,8 +167,7 @@ struct ActionCableProtocol {
             rules.log.noEffect("It unsubscribes without a subscription.")
             return []
         }
-        guard let number = subscriptions.remove(at: index).listening?.number else { return [] }
-        return [.stopListening(number: number)]
+        return [.stopListening(number: subscriptions.remove(at: index).number)]
     }
 
     private func refuse(_ identifier: [UInt8], _ sentence: String) -> [ActionCableAction] {
@@ -156,7 +190,7 @@ struct ActionCableProtocol {
     /// The limit that another subscription to a stream would exceed: whatever happens in it is said once for each identifier,
     /// with the identifier, and the client may write that in as many ways as it likes.
     private func limit(beforeAdding identifier: [UInt8], to stream: CableStream) -> CableLimit? {
-        let others = subscriptions.filter { $0.listening?.stream == stream }
+        let others = subscriptions.filter { $0.stream == stream }
         if others.count >= Limits.cableSubscriptionsPerStream { return .subscriptionsOfStream }
         let bytes = others.reduce(identifier.count) { $0 + $1.identifier.count }
         return bytes > Limits.cableIdentifierBytesPerStream ? .identifiersOfStream : nil
@@ -166,19 +200,29 @@ struct ActionCableProtocol {
         switch CableChannel(identifier: identifier) {
         case .notifications:
             guard let cableUser else { return .refused("NotificationsChannel needs a user token.") }
-            return .carries(CableStream(kind: .notifications, user: cableUser.user))
+            return .carries(.inbox(.notifications, of: cableUser.user))
         case .turboStreams(let signedName):
-            guard let name = rules.verify(signedName) else { return .refused("The stream's name is not signed with our key.") }
-            guard let target = rules.pattern.target(of: name) else {
-                rules.log.foreignStream(name)
-                return .carriesNothing
+            guard let (name, app) = rules.verify(signedName) else {
+                return .refused("The stream's name is not signed with our key.")
             }
-            // The signature is the authority: it may name another user than the token does.
-            // But where it names no app, a stranger's token must not choose one: the same id is somebody else there.
-            let own = cableUser.flatMap { $0.user.userID == target.userID ? $0.user.app : nil }
-            let app = target.app ?? own ?? ExactText(AppName.standard)
-            return .carries(CableStream(kind: .badgeTurbo, user: UserKey(app: app, userID: target.userID)))
-        case .unknown: return .refused("The channel is not known.")
+            if let target = rules.pattern.target(of: name) { return judge(target, signedBy: app) }
+            // The key says whose stream it is, and a user of another app has no business there.
+            guard cableUser.map({ $0.user.app == app.name }) ?? true else {
+                return .refused("The stream is another app's than the token.")
+            }
+            return .carries(.own(BroadcastStream(app: app.name, name: ExactText(name))))
+        case .unknown:
+            rules.log.unknownChannel()
+            return .refused("The channel is not known.")
         }
+    }
+
+    /// The signature is the authority: it may name another user than the token does. But where it names no app, a stranger's token must
+    /// not choose one, as the same id is somebody else there. And an app's own key signs for that app alone.
+    private func judge(_ target: StreamNamePattern.Target, signedBy signer: CableRules.Signer) -> Judgement {
+        let own = cableUser.flatMap { $0.user.userID == target.userID ? $0.user.app : nil }
+        let app = target.app ?? (signer.isOfAll ? own : nil) ?? signer.name
+        guard signer.isOfAll || app == signer.name else { return .refused("The stream's name is signed with another app's key.") }
+        return .carries(.inbox(.badgeTurbo, of: UserKey(app: app, userID: target.userID)))
     }
 }

@@ -12,12 +12,17 @@ protocol CableAuthority: Sendable {
     /// Subscribes to a stream. News come to `subscriber` until its subscription is cancelled, the present badge
     /// first.
     /// - Parameters:
+    ///   - place: of an app's own stream, what came since then comes too, if it is kept.
     ///   - owner: for whom it is done, while others wait.
     ///   - begun: called once: whatever is committed from then on is among the news. Before this returns, on the cable's thread, or
     ///     later, on any.
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber, begun: @escaping @Sendable () -> Void
+        to stream: CableStream, from place: BroadcastPlace?, of owner: TurnOwner, subscriber: any Subscriber,
+        begun: @escaping @Sendable () -> Void
     ) -> any StreamSubscription
+
+    /// A connection was given to `accept`.
+    func came(_ cableUser: CableUser?)
 
     /// A connection that was given to `accept` is gone; said once for each. (On the caller's thread if the cable has been
     /// shut down.)
@@ -57,9 +62,13 @@ final class Cable: Sendable {
 
     let counts = CableCounts()
     private let rules: CableRules
+    var pattern: StreamNamePattern { rules.pattern }
+    var log: CableLog { rules.log }
     private let authority: any CableAuthority
     private let logger: Logger
     private let hasClockwork: Bool
+    /// Makes the names of connections, of which no two on any node are the same.
+    private let makeSID: @Sendable () -> String
     private let now: @Sendable () -> Timestamp
     private let phase = Mutex(Phase.idle)
 
@@ -67,12 +76,13 @@ final class Cable: Sendable {
     ///   test calls `tick` instead.
     init(
         rules: CableRules, authority: any CableAuthority, logger: Logger, hasClockwork: Bool = true,
-        now: @escaping @Sendable () -> Timestamp
+        makeSID: @escaping @Sendable () -> String = { "sid" }, now: @escaping @Sendable () -> Timestamp
     ) {
         self.rules = rules
         self.authority = authority
         self.logger = logger
         self.hasClockwork = hasClockwork
+        self.makeSID = makeSID
         self.now = now
     }
 
@@ -86,13 +96,17 @@ final class Cable: Sendable {
         descriptor: Int32, upgrade: CableUpgrade, requestID: String, cableUser: CableUser?,
         lifetimeMilliseconds: Int64? = nil
     ) {
+        authority.came(cableUser)
         // The lock is held until the thread has been asked, so that it can't have ended in between.
         let isAccepted = phase.withLock { phase in
             guard let loop = runningLoop(&phase) else { return false }
             prepare(descriptor)
             let pings = lifetimeMilliseconds.map { Int(max(1, $0 / Limits.cablePingMilliseconds)) }
             let head = ByteBuffer(bytes: upgrade.head(requestID: requestID))
-            take(descriptor, CableConnection(loop: loop, descriptor: descriptor, head: head, cableUser: cableUser, pings: pings))
+            let sid = upgrade.subprotocol == .extended ? makeSID() : nil
+            take(
+                descriptor,
+                CableConnection(loop: loop, descriptor: descriptor, head: head, cableUser: cableUser, sid: sid, pings: pings))
             return true
         }
         guard !isAccepted else { return }

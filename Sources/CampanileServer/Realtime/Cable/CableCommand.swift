@@ -4,23 +4,67 @@ import CampanileCore
 enum CableCommand: Equatable {
     /// The identifier is a text of the client's choice that holds JSON. It is the subscription's name on both sides and
     /// compared byte by byte, never rewritten.
-    case subscribe(identifier: [UInt8])
+    /// - Parameter history: where the client stands in its streams, in AnyCable's form.
+    case subscribe(identifier: [UInt8], history: CableHistory? = nil)
+    /// It asks for what it missed, of a subscription that it has.
+    case history(identifier: [UInt8], CableHistory)
     case unsubscribe(identifier: [UInt8])
     case message(identifier: [UInt8])
+    /// It answers a ping.
+    case pong
 
     /// - Parameter text: one message of the client.
     /// - Throws: `Mistake`.
     init(parsing text: [UInt8]) throws(Mistake) {
         guard let json = try? JSONValue(parsing: text) else { throw Mistake("It is not valid JSON.") }
         guard case .string(let command)? = json["command"] else { throw Mistake("It names no command.") }
+        if command == "pong" {
+            self = .pong
+            return
+        }
         guard case .string(let identifier)? = json["identifier"] else { throw Mistake("It has no identifier.") }
         let bytes = Array(identifier.utf8)
         switch command {
-        case "subscribe": self = .subscribe(identifier: bytes)
+        case "subscribe": self = .subscribe(identifier: bytes, history: CableHistory(json["history"]))
+        case "history":
+            guard let history = CableHistory(json["history"]) else { throw Mistake("It says no place in its history.") }
+            self = .history(identifier: bytes, history)
         case "unsubscribe": self = .unsubscribe(identifier: bytes)
         case "message": self = .message(identifier: bytes)
         default: throw Mistake("The command is not known.")
         }
+    }
+}
+
+/// Where a client stands in its streams (AnyCable, "Action Cable extended protocol").
+struct CableHistory: Equatable {
+    private let streams: [ExactText: BroadcastPosition]
+    private let since: Timestamp?
+
+    /// Nil when it says no place. One that can't be read is none.
+    init?(_ json: JSONValue?) {
+        guard case .object? = json else { return nil }
+        var streams: [ExactText: BroadcastPosition] = [:]
+        if case .object(let members)? = json?["streams"] {
+            for member in members.prefix(Limits.cableSubscriptions) {
+                guard case .integer(let offset)? = member.value["offset"], case .string(let epoch)? = member.value["epoch"] else {
+                    continue
+                }
+                streams[ExactText(member.key)] = BroadcastPosition(epoch: epoch, offset: offset)
+            }
+        }
+        var since: Timestamp?
+        if case .integer(let seconds)? = json?["since"], (0..<Int64.max / 1_000).contains(seconds) {
+            since = Timestamp(milliseconds: seconds * 1_000)
+        }
+        guard !streams.isEmpty || since != nil else { return nil }
+        (self.streams, self.since) = (streams, since)
+    }
+
+    /// The place in one stream; nil: the client says none.
+    func place(in stream: ExactText) -> BroadcastPlace? {
+        if let position = streams[stream] { return .after(position) }
+        return since.map { .since($0) }
     }
 }
 

@@ -26,6 +26,9 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     let loop: CableLoop
     let cableUser: CableUser?
+    /// The connection's name in AnyCable's form of the protocol; nil: it speaks Rails'.
+    let sid: String?
+    var isExtended: Bool { sid != nil }
     /// For whom its commands are done.
     var owner: TurnOwner { cableUser.map { .user($0.user) } ?? .strangers }
     /// Its slot in the loop's wheel.
@@ -60,13 +63,14 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isUnflushed = false
 
     /// - Parameter pings: the number after which the client must reconnect.
-    init(loop: CableLoop, descriptor: CInt, head: ByteBuffer, cableUser: CableUser?, pings: Int?) {
+    init(loop: CableLoop, descriptor: CInt, head: ByteBuffer, cableUser: CableUser?, sid: String?, pings: Int?) {
         self.loop = loop
         self.descriptor = descriptor
         self.head = head
         self.cableUser = cableUser
         pingsLeft = pings
-        actionCable = ActionCableProtocol(rules: loop.rules, cableUser: cableUser)
+        self.sid = sid
+        actionCable = ActionCableProtocol(rules: loop.rules, cableUser: cableUser, sid: sid)
     }
 
     // MARK: - What the loop asks
@@ -141,8 +145,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
             guard case .open = phase else { return }
             switch step {
             case .say(let text): send(WebSocketFrameWriter.text(text))
-            case .listen(let number, let stream, let identifier):
-                listen(number, to: stream, as: identifier)
+            case .listen(let number, let stream, let place, let identifier):
+                listen(number, to: stream, from: place, as: identifier)
                 guard beginning == nil else {
                     waitingSteps = steps[(index + 1)...]
                     return flush()
@@ -154,11 +158,13 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         flush()
     }
 
-    private func listen(_ number: Int, to stream: CableStream, as identifier: [UInt8]) {
+    private func listen(_ number: Int, to stream: CableStream, from place: BroadcastPlace?, as identifier: [UInt8]) {
         let subscriber = CableSubscriber(number: number, stream: stream, identifier: identifier, connection: self)
         subscribers.append(subscriber)
         beginning = number
-        subscriber.subscription = loop.authority.subscribe(to: stream, of: subscriber.owner, subscriber: subscriber) { [self] in
+        subscriber.subscription = loop.authority.subscribe(
+            to: stream, from: place, of: subscriber.owner, subscriber: subscriber
+        ) { [self] in
             if loop.eventLoop.inEventLoop { begun(number) } else { loop.eventLoop.execute { [self] in begun(number) } }
         }
     }

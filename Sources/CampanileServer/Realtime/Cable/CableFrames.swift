@@ -7,6 +7,7 @@ struct CableFrames {
     private struct Key: Hashable {
         let batch: UInt64
         let message: Int
+        let isExtended: Bool
         let identifier: [UInt8]
     }
 
@@ -19,10 +20,10 @@ struct CableFrames {
     /// The cost of keeping them, in bytes.
     private(set) var bytes = 0
 
-    mutating func frame(_ message: Int, of batch: EventBatch, under identifier: [UInt8]) -> ByteBuffer {
-        let key = Key(batch: batch.number, message: message, identifier: identifier)
+    mutating func frame(_ message: Int, of batch: EventBatch, isExtended: Bool, under identifier: [UInt8]) -> ByteBuffer {
+        let key = Key(batch: batch.number, message: message, isExtended: isExtended, identifier: identifier)
         if let known = frames[key] { return known }
-        let text = CableText.message(batch.messages[message], kind: batch.kind, identifier: identifier)
+        let text = CableText.message(message, of: batch, isExtended: isExtended, identifier: identifier)
         let made = WebSocketFrameWriter.text(text)
         keep(made, key)
         return made

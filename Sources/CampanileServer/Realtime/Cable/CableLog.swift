@@ -30,6 +30,8 @@ final class CableLog: Sendable {
         case limit(CableLimit)
         case unverified
         case noKey
+        case unknownChannel
+        case vainCommand
         case closed(String)
     }
 
@@ -42,8 +44,6 @@ final class CableLog: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> Timestamp
     private let told = Mutex<[Matter: Told]>([:])
-    /// The beginnings of names that were signed for somebody else, each told once.
-    private let foreign = Mutex<Set<ExactText>>([])
 
     init(_ logger: Logger, now: @escaping @Sendable () -> Timestamp) {
         self.logger = logger
@@ -61,8 +61,9 @@ final class CableLog: Sendable {
     func closed(_ reason: String) { tell(.closed(reason), "A cable client was closed with 1008: it sent \(reason).") }
 
     /// A signature that is not right looks the same as no message, on the page and in the browser's console: so it is said here.
-    func unverified(_ key: SignedStreamName.Key?) {
-        guard let setting = key?.setting else {
+    /// - Parameter settings: where the keys come from.
+    func unverified(_ settings: [String]) {
+        guard !settings.isEmpty else {
             return tell(
                 .noKey,
                 "A page subscribed to a signed stream, and no key is set to verify its name: set cable.signed_stream_key or"
@@ -70,8 +71,24 @@ final class CableLog: Sendable {
         }
         tell(
             .unverified,
-            "A signed stream name did not verify: it is forged, or \(setting) isn't the key with which the Rails application signs."
+            "A signed stream name did not verify: it is forged, or \(settings.joined(separator: " or ")) isn't the key with which the Rails application signs."
                 + " `campanile doctor` prints a signed name to compare.")
+    }
+
+    /// A channel that only the app's own code knows.
+    func unknownChannel() {
+        tell(
+            .unknownChannel,
+            "A page subscribed to a channel that needs the app's own code, and was rejected. Campanile serves Turbo::StreamsChannel and"
+                + " NotificationsChannel; leave the page a second consumer, at the app's own /cable, for the others.")
+    }
+
+    /// A command of AnyCable's whose identifier names no user.
+    func vainCommand() {
+        tell(
+            .vainCommand,
+            "A command at /_broadcast ended no connection: it isn't `disconnect`, or its identifier names no user by an id or a GlobalID."
+        )
     }
 
     private func tell(_ matter: Matter, _ message: String) {
@@ -86,19 +103,5 @@ final class CableLog: Sendable {
         }
         guard let more else { return }
         logger.warning("\(message)", metadata: more > 0 ? ["untold": "\(more)"] : nil)
-    }
-
-    /// A page may subscribe to streams of its own application here; they stay silent, which surprises whoever expects
-    /// something else. Said once for each kind of name: its first letters, and not the rest, which may name a person.
-    func foreignStream(_ name: String) {
-        let letters = name.unicodeScalars.prefix { $0.properties.isAlphabetic || $0 == "_" }
-        let kind = String(String.UnicodeScalarView(letters.prefix(Limits.cableForeignStreamCharacters)))
-        let isNew = foreign.withLock { foreign in
-            foreign.count < Limits.cableForeignStreams && foreign.insert(ExactText(kind)).inserted
-        }
-        guard isNew else { return }
-        logger.notice(
-            "A page subscribed to a stream that Campanile sends nothing to: its name doesn't match cable.stream_name.",
-            metadata: ["kind": "\(kind)"])
     }
 }

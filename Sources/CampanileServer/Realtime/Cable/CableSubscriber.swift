@@ -15,7 +15,7 @@ final class CableSubscriber: Subscriber, @unchecked Sendable {
 
     init(number: Int, stream: CableStream, identifier: [UInt8], connection: CableConnection) {
         self.number = number
-        owner = connection.owner == .strangers ? .visitors(of: stream.user) : connection.owner
+        owner = connection.owner == .strangers ? stream.visitors : connection.owner
         self.identifier = identifier
         self.connection = connection
     }

@@ -1,6 +1,12 @@
+import CampanileCore
+
 /// The texts the server sends in ActionCable's protocol. Each is one JSON object.
 enum CableText {
     static let welcome = Array("{\"type\":\"welcome\"}".utf8)
+
+    /// The welcome in AnyCable's form.
+    /// - Parameter sid: names the connection, in letters and digits.
+    static func welcome(sid: String) -> [UInt8] { Array("{\"type\":\"welcome\",\"sid\":\"\(sid)\"}".utf8) }
 
     /// - Parameter seconds: since 1970 UTC.
     static func ping(seconds: Int64) -> [UInt8] { Array("{\"type\":\"ping\",\"message\":\(seconds)}".utf8) }
@@ -13,10 +19,24 @@ enum CableText {
 
     static func rejection(_ identifier: [UInt8]) -> [UInt8] { about(identifier, ",\"type\":\"reject_subscription\"}") }
 
+    static func rejectedHistory(_ identifier: [UInt8]) -> [UInt8] {
+        about(identifier, ",\"type\":\"\(HistoryReply.rejected.rawValue)\"}")
+    }
+
     /// A stream's message as the channel of this kind carries it.
-    static func message(_ message: StreamMessage, kind: StreamKind, identifier: [UInt8]) -> [UInt8] {
+    /// - Parameter isExtended: whether the client speaks AnyCable's form, which says where a broadcast stands.
+    static func message(_ number: Int, of batch: EventBatch, isExtended: Bool, identifier: [UInt8]) -> [UInt8] {
+        let message = batch.messages[number]
+        if batch.kind == .broadcast, batch.series == nil { return about(identifier, ",\"type\":\"\(message.event)\"}") }
         var bytes = about(identifier, ",\"message\":")
-        switch kind {
+        switch batch.kind {
+        case .broadcast:
+            bytes += message.data
+            if isExtended, let (stream, epoch) = batch.series {
+                bytes += ",\"stream_id\":".utf8
+                RailsJSON.appendString(stream.text.utf8, to: &bytes)
+                bytes += ",\"epoch\":\"\(epoch)\",\"offset\":\(message.id)".utf8
+            }
         case .badge: bytes += message.data
         case .badgeTurbo: RailsJSON.appendString(message.data, to: &bytes)
         case .notifications:

@@ -152,7 +152,12 @@ final class CableTurns: @unchecked Sendable {
             done += backlog.drop()
         } else {
             while cost < Limits.cableTurnBytes, let (batch, message) = backlog.first {
-                let frame = frames.frame(message, of: batch, under: subscriber.identifier)
+                if let sid = batch.messages[message].exceptSID, sid == subscriber.connection.sid {
+                    done += backlog.advance()
+                    continue
+                }
+                let frame = frames.frame(
+                    message, of: batch, isExtended: subscriber.connection.isExtended, under: subscriber.identifier)
                 guard subscriber.connection.takes(frame) else { break }
                 cost += max(frame.readableBytes, Limits.cableFrameCost)
                 done += backlog.advance()
@@ -184,9 +189,12 @@ final class CableTurns: @unchecked Sendable {
     /// Takes so many bytes off those that wait. A subscriber to whom nothing is owed keeps no `backlog`: there are very many
     /// subscribers, and mostly they hear nothing.
     private func settle(_ backlog: CableBacklog, of subscriber: CableSubscriber, _ bytes: Int) {
-        box.withLock { _ in
+        let isDrained = box.withLock { _ in
             subscriber.connection.waitingBytes -= bytes
-            if subscriber.backlog === backlog, backlog.isEmpty, backlog.mail.isEmpty { subscriber.backlog = nil }
+            guard subscriber.backlog === backlog, backlog.isEmpty, backlog.mail.isEmpty else { return false }
+            subscriber.backlog = nil
+            return true
         }
+        if isDrained { subscriber.subscription?.drained() }
     }
 }

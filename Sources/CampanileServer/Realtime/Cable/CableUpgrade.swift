@@ -25,13 +25,17 @@ enum CableRefusal: Error, Hashable {
 
 /// A request for a WebSocket that can be accepted (RFC 6455 section 4.2), and the answer to it.
 struct CableUpgrade: Sendable, Equatable {
-    static let subprotocol = "actioncable-v1-json"
+    /// ActionCable's protocol, and AnyCable's extension of it.
+    enum Subprotocol: String, CaseIterable {
+        case extended = "actioncable-v1-ext-json"
+        case plain = "actioncable-v1-json"
+    }
 
     /// The value of Sec-WebSocket-Accept.
     let acceptKey: String
-    /// True if the client offered ActionCable's protocol. It is spoken anyway: a client that offered nothing takes it, and one
-    /// that offered others only hangs up by itself (RFC 6455 section 4.1).
-    let isSubprotocolOffered: Bool
+    /// The protocol of those that the client offered; nil: none of ours. The plain one is spoken then: a client that offered nothing
+    /// takes it, and one that offered others only hangs up by itself (RFC 6455 section 4.1).
+    let subprotocol: Subprotocol?
 
     /// - Parameters:
     ///   - isGET: whether the method is GET.
@@ -51,15 +55,15 @@ struct CableUpgrade: Sendable, Equatable {
         }
         guard origins.allows(scheme: scheme, headers) else { throw .foreignOrigin }
         acceptKey = CableUpgrade.acceptKey(for: key)
-        isSubprotocolOffered = CableUpgrade.list(
-            headers("sec-websocket-protocol"), holds: CableUpgrade.subprotocol, isCaseSensitive: true)
+        let offered = headers("sec-websocket-protocol")
+        subprotocol = Subprotocol.allCases.first { CableUpgrade.list(offered, holds: $0.rawValue, isCaseSensitive: true) }
     }
 
     /// The head of the answer, with the empty line that ends it.
     func head(requestID: String) -> [UInt8] {
         var head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         head += "Sec-WebSocket-Accept: \(acceptKey)\r\n"
-        if isSubprotocolOffered { head += "Sec-WebSocket-Protocol: \(CableUpgrade.subprotocol)\r\n" }
+        if let subprotocol { head += "Sec-WebSocket-Protocol: \(subprotocol.rawValue)\r\n" }
         head += "X-Request-Id: \(requestID)\r\n\r\n"
         return Array(head.utf8)
     }

@@ -17,16 +17,16 @@ enum SignedStreamName {
         fileprivate let candidates: [SymmetricKey]
 
         /// Turbo's `signed_stream_verifier_key`, the raw bytes of the text.
-        init(_ key: some Sequence<UInt8>) {
-            setting = "cable.signed_stream_key"
+        init(_ key: some Sequence<UInt8>, setting: String = "cable.signed_stream_key") {
+            self.setting = setting
             candidates = [SymmetricKey(data: Array(key))]
         }
 
         /// The key that turbo-rails derives from an application's `secret_key_base` when none is set: PBKDF2 (RFC 8018 section
         /// 5.2), 1,000 iterations, 64 bytes, with HMAC-SHA256, which is Rails' default since 7.0, or with HMAC-SHA1, its default
         /// before and so that of applications which are older and were updated (`key_generator_hash_digest_class`).
-        init(secretKeyBase: String) throws {
-            setting = "cable.secret_key_base"
+        init(secretKeyBase: String, setting: String = "cable.secret_key_base") throws {
+            self.setting = setting
             candidates = try [KDF.Insecure.PBKDF2.HashFunction.sha256, .insecureSHA1].map { hash in
                 try KDF.Insecure.PBKDF2.deriveKey(
                     from: Array(secretKeyBase.utf8), salt: Array("turbo/signed_stream_verifier_key".utf8), using: hash,

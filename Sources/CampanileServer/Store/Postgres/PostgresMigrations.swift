@@ -14,6 +14,7 @@ enum PostgresMigrations {
         Migration(version: 8, name: "p0008_dismissals"),
         Migration(version: 9, name: "p0009_synced_at"),
         Migration(version: 10, name: "p0010_given"),
+        Migration(version: 11, name: "p0011_broadcasts"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

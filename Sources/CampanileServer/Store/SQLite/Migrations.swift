@@ -31,6 +31,7 @@ enum Migrations {
         Migration(version: 22, name: "m0022_dismissals"),
         Migration(version: 23, name: "m0023_synced_at"),
         Migration(version: 24, name: "m0024_given"),
+        Migration(version: 25, name: "m0025_broadcasts"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -63,7 +63,7 @@ import Testing
     func doctor(_ pattern: String, _ written: String) async throws {
         var configuration = Configuration()
         configuration.database = TemporaryFolder().database
-        configuration.cable.signedStreamKey = Secret("secret")
+        configuration.cable.keys.signedStreamKey = Secret("secret")
         configuration.cable.streamName = pattern
         let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         func sentence() async -> String {
@@ -76,11 +76,11 @@ import Testing
             + " Rails application: bin/rails runner 'puts Turbo::StreamsChannel.signed_stream_name(\"\(written)\")'."
         #expect(await sentence().hasPrefix(expected))
         #expect(try StreamNamePattern(pattern).target(of: name) == nil)
-        configuration.cable.signedStreamKey = nil
-        configuration.cable.secretKeyBase = Secret(String(repeating: "a", count: 128))
+        configuration.cable.keys.signedStreamKey = nil
+        configuration.cable.keys.secretKeyBase = Secret(String(repeating: "a", count: 128))
         let key = try SignedStreamName.Key(secretKeyBase: String(repeating: "a", count: 128))
         for signed in SignedStreamName.signatures(of: name, key: key) { #expect(await sentence().contains(signed)) }
-        configuration.cable.secretKeyBase = nil
+        configuration.cable.keys.secretKeyBase = nil
         #expect(await sentence() == "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is accepted.")
     }
 

@@ -32,7 +32,7 @@ struct CableServerTests {
 
     @Test("a page subscribed to a signed stream gets the badge, then every change of it")
     func turbo() async throws {
-        try await withServer({ $0.cable.signedStreamKey = Self.key }) { server in
+        try await withServer({ $0.cable.keys.signedStreamKey = Self.key }) { server in
             let page = try await connect(server, as: try await server.user())
             #expect(try await page.said()?.text == #"{"type":"welcome"}"#)
             try await page.send(ClientFrame.subscribe(signed("notifications:alice")))
@@ -108,7 +108,7 @@ struct CableServerTests {
     @Test("with signed streams only, a connection without a token gets signed streams and no others")
     func signedOnly() async throws {
         try await withServer({
-            $0.cable.signedStreamKey = Self.key
+            $0.cable.keys.signedStreamKey = Self.key
             $0.cable.signedStreamsOnly = true
         }) { server in
             let page = try await connect(server, as: nil)
@@ -178,7 +178,7 @@ struct CableServerTests {
 
 extension WebSocketClient {
     /// The next frame that is no ping of the protocol.
-    fileprivate func said() async throws -> ReceivedFrame? {
+    func said() async throws -> ReceivedFrame? {
         while let frame = try await frame() {
             if frame.json?["type"]?.string != "ping" { return frame }
         }

@@ -69,14 +69,17 @@ final class WebSocketClient: Sendable {
 
     /// A connection to a running server, up to the end of the answer's head.
     /// - Returns: the client and the head's lines.
-    static func open(port: UInt16, _ target: String = "/cable", headers: [String: String] = [:]) async throws
+    static func open(
+        port: UInt16, _ target: String = "/cable", protocols: String = "actioncable-v1-json, actioncable-unsupported",
+        headers: [String: String] = [:]
+    ) async throws
         -> (client: WebSocketClient, head: [String])
     {
         let socket = try ClientSocket(port: port)
         let client = WebSocketClient(descriptor: socket.descriptor)
         var head = "GET \(target) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         head += "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-        head += "Sec-WebSocket-Protocol: actioncable-v1-json, actioncable-unsupported\r\n"
+        head += "Sec-WebSocket-Protocol: \(protocols)\r\n"
         for (name, value) in headers { head += "\(name): \(value)\r\n" }
         try await client.send(Array((head + "\r\n").utf8))
         return (client, try await client.head())
@@ -208,18 +211,23 @@ final class StreamBoard: CableAuthority {
 
     /// The present badge is the first news, as the hub promises.
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, subscriber listener: any Subscriber, begun: @escaping @Sendable () -> Void
+        to stream: CableStream, from place: BroadcastPlace?, of owner: TurnOwner, subscriber listener: any Subscriber,
+        begun: @escaping @Sendable () -> Void
     ) -> any StreamSubscription {
-        if let late = state.withLock({ $0.late.removeValue(forKey: stream.user.userID.text) }) { late(begun) } else { begun() }
-        let (kind, user) = (stream.kind, stream.user)
-        let entry = Entry(kind: kind, app: user.app.text, userID: user.userID.text)
+        let entry =
+            switch stream {
+            case .inbox(let kind, let user): Entry(kind: kind, app: user.app.text, userID: user.userID.text)
+            case .own(let own): Entry(kind: .broadcast, app: own.app.text, userID: own.name.text)
+            }
+        let kind = entry.kind
+        if let late = state.withLock({ $0.late.removeValue(forKey: entry.userID) }) { late(begun) } else { begun() }
         let (number, count) = state.withLock { state in
             state.log.append(entry)
             state.listeners[state.log.count] = (entry, listener)
             return (state.log.count, state.count)
         }
         listener.deliver(EventBatch(kind, [StreamBoard.badge(count, id: count, kind)]))
-        if let action = state.withLock({ $0.actions.removeValue(forKey: user.userID.text) }) { action(listener) }
+        if let action = state.withLock({ $0.actions.removeValue(forKey: entry.userID) }) { action(listener) }
         return Place(board: self, number: number)
     }
 
@@ -232,6 +240,8 @@ final class StreamBoard: CableAuthority {
     func onBeginning(of userID: String, _ late: @escaping @Sendable (_ begun: @escaping @Sendable () -> Void) -> Void) {
         state.withLock { $0.late[userID] = late }
     }
+
+    func came(_ cableUser: CableUser?) {}
 
     func left(_ cableUser: CableUser?) { state.withLock { $0.left.append(cableUser?.user.userID.text ?? "nobody") } }
 
@@ -265,9 +275,20 @@ final class StreamBoard: CableAuthority {
     }
 }
 
+extension CableRules {
+    /// Those of one key for all apps.
+    convenience init(key: SignedStreamName.Key?, pattern: StreamNamePattern, signedStreamsOnly: Bool, log: CableLog) {
+        let keys = key.map { [(signer: Signer(name: "default", isOfAll: true), key: $0)] } ?? []
+        self.init(keys: keys, pattern: pattern, signedStreamsOnly: signedStreamsOnly, log: log)
+    }
+}
+
 /// A cable whose clock stands until it is moved, and connections to it.
 final class CableFixture: Sendable {
     static let key = SignedStreamName.Key("secret".utf8)
+    static let ofDefault = CableUser(
+        user: UserKey(app: "default", userID: "17"), life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: 1_000)),
+        tokenCameInCookie: false)
 
     let board = StreamBoard()
     let clock = HandClock(1_763_685_885_000)

@@ -302,7 +302,9 @@ struct CableTurnTests {
         var frames = CableFrames()
         let batch = EventBatch(.notifications, [Self.created(1), Self.created(2)])
         func address(_ message: Int, _ identifier: String) -> UnsafeRawPointer? {
-            frames.frame(message, of: batch, under: Array(identifier.utf8)).withUnsafeReadableBytes { $0.baseAddress }
+            frames.frame(message, of: batch, isExtended: false, under: Array(identifier.utf8)).withUnsafeReadableBytes {
+                $0.baseAddress
+            }
         }
         let addresses = [(0, "a"), (1, "a"), (0, "b"), (1, "b")].map { address($0.0, $0.1) }
         #expect(Set(addresses).count == 4)
@@ -316,8 +318,8 @@ struct CableTurnTests {
         var most = 0
         for batch in [Self.created(1), Self.created(2)].map({ EventBatch(.notifications, [$0]) }) {
             for identifier in identifiers {
-                let frame = frames.frame(0, of: batch, under: identifier)
-                let text = CableText.message(batch.messages[0], kind: .notifications, identifier: identifier)
+                let frame = frames.frame(0, of: batch, isExtended: false, under: identifier)
+                let text = CableText.message(0, of: batch, isExtended: false, identifier: identifier)
                 #expect(Array(frame.readableBytesView.suffix(text.count)) == text)
                 most = max(most, frames.bytes)
             }

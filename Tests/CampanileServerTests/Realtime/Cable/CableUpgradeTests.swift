@@ -27,7 +27,7 @@ import Testing
     @Test func answersTheSampleKeyOfTheStandard() throws {
         let upgrade = try Self.upgrade().get()
         #expect(upgrade.acceptKey == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
-        #expect(!upgrade.isSubprotocolOffered)
+        #expect(upgrade.subprotocol == nil)
         #expect(
             String(decoding: upgrade.head(requestID: "r-1"), as: UTF8.self)
                 == "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -35,16 +35,20 @@ import Testing
     }
 
     @Test(
-        "chooses ActionCable's protocol where it is offered",
+        "chooses AnyCable's protocol where it is offered, else ActionCable's",
         arguments: [
-            (["actioncable-v1-json, actioncable-unsupported"], true), (["actioncable-unsupported", "actioncable-v1-json"], true),
-            (["actioncable-v1-ext-json"], false), (["actioncable-v1-jsonx,x"], false), ([], false),
-        ])
-    func subprotocol(_ lines: [String], _ isOffered: Bool) throws {
+            (["actioncable-v1-json, actioncable-unsupported"], "actioncable-v1-json"),
+            (["actioncable-unsupported", "actioncable-v1-json"], "actioncable-v1-json"),
+            (["actioncable-v1-ext-json"], "actioncable-v1-ext-json"),
+            (["actioncable-v1-json, actioncable-v1-ext-json"], "actioncable-v1-ext-json"),
+            (["actioncable-v1-jsonx,x"], nil), ([], nil),
+        ] as [([String], String?)])
+    func subprotocol(_ lines: [String], _ chosen: String?) throws {
         let upgrade = try Self.upgrade(["sec-websocket-protocol": lines]).get()
-        #expect(upgrade.isSubprotocolOffered == isOffered)
+        #expect(upgrade.subprotocol?.rawValue == chosen)
         let head = String(decoding: upgrade.head(requestID: "r"), as: UTF8.self)
-        #expect(head.contains("Sec-WebSocket-Protocol: actioncable-v1-json\r\n") == isOffered)
+        #expect(head.contains("Sec-WebSocket-Protocol: ") == (chosen != nil))
+        if let chosen { #expect(head.contains("Sec-WebSocket-Protocol: \(chosen)\r\n")) }
         #expect(!head.contains("Sec-WebSocket-Extensions"))
     }
 

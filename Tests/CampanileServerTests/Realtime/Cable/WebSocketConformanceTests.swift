@@ -175,7 +175,7 @@ import Testing
         try await client.send((0..<Limits.cableFramesPerPing).flatMap { _ in pong } + ClientFrame.bytes(9, [1]))
         let frames = try await client.framesUntilEnd()
         #expect(frames.map(\.closeCode) == [1_008])
-        #expect(frames.map(\.closeReason) == ["more than 300 frames between two pings"])
+        #expect(frames.map(\.closeReason) == ["more than 600 frames between two pings"])
         client.finishSending()
         try await fixture.untilEmpty()
         await fixture.stop()
@@ -192,7 +192,7 @@ import Testing
             #expect(try await client.framesUntilEnd().map(\.closeCode) == [1_008])
         }
         let lines = log.lines.filter { $0.hasPrefix("warning") }
-        #expect(lines == ["warning A cable client was closed with 1008: it sent more than 300 frames between two pings."])
+        #expect(lines == ["warning A cable client was closed with 1008: it sent more than 600 frames between two pings."])
         await fixture.stop()
     }
 

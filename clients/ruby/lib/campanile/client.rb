@@ -3,6 +3,8 @@ module Campanile
   class Client
     # The users that one call may name.
     USERS_IN_A_CALL = 1_000
+    # The broadcasts that one call may send.
+    BROADCASTS_IN_A_CALL = 100
     # The notifications that one call may say are read.
     READS_IN_A_CALL = 100
 
@@ -35,6 +37,19 @@ module Campanile
 
     def initialize(configuration, http: HTTP.new(configuration))
       @configuration, @http = configuration, http
+    end
+
+    # Broadcasts to streams of the app's own, in order, once for each id, with the key of broadcasts: [{ stream:, data:, id: }], 100 at most. Pages
+    # execute `data`. Answers how many were accepted. More comfortable is Campanile.broadcaster, which sends again what didn't arrive.
+    def broadcast(broadcasts, **options)
+      call = { credential: @configuration.broadcast_key, body: JSON.generate(broadcasts), **options }
+      @http.call("POST", "/broadcasts", **call).json["accepted"]
+    end
+
+    # Where the app's broadcasts are now, as "epoch:offset": a page that was rendered after it is told all that comes later.
+    def broadcast_position(timeout: nil)
+      place = @http.call("GET", "/broadcasts/position", credential: @configuration.broadcast_key, attempts: 1, timeout: timeout).json
+      "#{place["epoch"]}:#{place["offset"]}"
     end
 
     # Creates a notification for a user (a record with an id, or an id), and pushes it. The fields are those of POST /notifications.

@@ -10,6 +10,8 @@ module Campanile
     attr_writer :public_url
     # A producer's key, `cmp_…`: CAMPANILE_KEY. In its place `key_file`, CAMPANILE_KEY_FILE, names a file that holds it.
     attr_writer :key, :key_file
+    # A key made with `keys create NAME --broadcast`: CAMPANILE_BROADCAST_KEY, or the file of CAMPANILE_BROADCAST_KEY_FILE.
+    attr_writer :broadcast_key, :broadcast_key_file
     # What signs user tokens, the server's `jwt.secret`: CAMPANILE_JWT_SECRET, or the file of CAMPANILE_JWT_SECRET_FILE.
     attr_writer :jwt_secret, :jwt_secret_file
     # The app's name on the server: CAMPANILE_APP, else "default".
@@ -24,6 +26,8 @@ module Campanile
     attr_accessor :open_timeout, :read_timeout
     # Seconds for each step of a page's call, which isn't repeated: of the inbox's page, and of the number that every page prints.
     attr_accessor :page_timeout, :layout_timeout
+    # Seconds for the place in the app's broadcasts that a page is rendered at; after them the page goes without.
+    attr_accessor :position_timeout
     # Takes a controller and answers who is signed in there, nil while nobody is. Without it: `current_user`, as Devise has it, else
     # `Current.user`, as Rails 8's generated authentication has it.
     attr_accessor :signed_in
@@ -38,7 +42,7 @@ module Campanile
       @environment = environment
       @user_token_seconds = 900
       @open_timeout, @read_timeout, @attempts = 2, 10, 3
-      @page_timeout, @layout_timeout = 2, 0.25
+      @page_timeout, @layout_timeout, @position_timeout = 2, 0.25, 0.2
       @native_user_agents = []
     end
 
@@ -47,6 +51,11 @@ module Campanile
     def public_url = address("public_url", @public_url || present("CAMPANILE_PUBLIC_URL") || url)
 
     def key = @key || setting("CAMPANILE_KEY", @key_file) || raise(ConfigurationError, "key is missing: set CAMPANILE_KEY or CAMPANILE_KEY_FILE.")
+
+    def broadcast_key = broadcast_key? || raise(ConfigurationError, "broadcast_key is missing: set CAMPANILE_BROADCAST_KEY or CAMPANILE_BROADCAST_KEY_FILE.")
+
+    # The same; nil without one.
+    def broadcast_key? = @broadcast_key || setting("CAMPANILE_BROADCAST_KEY", @broadcast_key_file)
 
     def jwt_secret
       secret = @jwt_secret || setting("CAMPANILE_JWT_SECRET", @jwt_secret_file)

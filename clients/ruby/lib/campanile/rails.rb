@@ -1,6 +1,7 @@
 require "rails/railtie"
 require "campanile/native_app"
 require "campanile/tags"
+require "campanile/page_position"
 
 module Campanile
   # What a Rails app has without doing anything.
@@ -9,6 +10,11 @@ module Campanile
 
     initializer "campanile.tags" do
       ActiveSupport.on_load(:action_view) { include Tags }
+    end
+
+    initializer "campanile.page_position" do
+      ActiveSupport.on_load(:action_controller_base) { include PagePosition }
+      config.to_prepare { ::Turbo::StreamsHelper.prepend(PagePosition::Tag) if defined?(::Turbo::StreamsHelper) }
     end
 
     initializer "campanile.devise" do

@@ -1,0 +1,436 @@
+import CampanileCore
+import HTTPEngine
+import Logging
+import SQLEngine
+import Synchronization
+
+/// One of an app's own streams.
+struct BroadcastStream: Hashable, Sendable {
+    let app: ExactText
+    let name: ExactText
+}
+
+/// Brings what apps broadcast to those who listen on this node. A commit, or another node, wakes it, and it reads the database: a wake-up
+/// may come for nothing, come twice or be lost, and broadcasts still come completely and in order.
+///
+/// Sendable: members that other threads touch are under `calls`; everything else is touched only on the loop's thread.
+final class BroadcastHub: @unchecked Sendable {
+    /// Work that other threads leave here.
+    private struct Calls {
+        /// The apps with listeners.
+        var heard: Set<ExactText> = []
+        /// The ones of those that may have broadcast.
+        var changed: Set<ExactText> = []
+        var isWoken = false
+        /// Tells the other nodes.
+        var tellOthers: (@Sendable () -> Void)?
+    }
+
+    let counts = BroadcastCounts()
+    private let calls = Mutex(Calls())
+    private let loop: StreamLoop
+    private let database: Store
+    private let keeping: BroadcastKeeping
+    private let logger: Logger
+    // The loop's thread only.
+    private var audiences: [ExactText: BroadcastAudience] = [:]
+    /// The numbers of connections that apps' users have.
+    private var attended: [ExactText: Int] = [:]
+    private var endConnections: (UserKey, _ mayReturn: Bool) -> Void = { _, _ in }
+    /// Apps that couldn't be read, to be tried again with the next tick.
+    private var unread: Set<ExactText> = []
+
+    init(loop: StreamLoop, database: Store, keeping: BroadcastKeeping, logger: Logger) {
+        self.loop = loop
+        self.database = database
+        self.keeping = keeping
+        self.logger = logger
+    }
+
+    // MARK: From any thread
+
+    /// Has other nodes told too of what is announced here.
+    func onAnnouncement(_ tell: @escaping @Sendable () -> Void) { calls.withLock { $0.tellOthers = tell } }
+
+    /// Has the cable end a user's connections when the app asks for it. To be called before the loop starts.
+    func onDisconnect(_ end: @escaping @Sendable (UserKey, _ mayReturn: Bool) -> Void) { endConnections = end }
+
+    /// A user of an app has a connection: the app's commands are heard.
+    func attend(_ app: ExactText) {
+        loop.perform { [self] in
+            attended[app, default: 0] += 1
+            if attended[app] == 1 { join(app, { _ in }) { _ in } }
+        }
+    }
+
+    /// One connection less.
+    func leave(_ app: ExactText) {
+        loop.perform { [self] in
+            attended[app].map { attended[app] = $0 > 1 ? $0 - 1 : nil }
+            leaveIfEmpty(app)
+        }
+    }
+
+    /// Something was committed here to an app's series.
+    func announce(_ app: ExactText) {
+        noticed(app)
+        calls.withLock { $0.tellOthers }?()
+    }
+
+    /// Something was broadcast by an app; nil: any may have.
+    func noticed(_ app: ExactText?) {
+        let wakes = calls.withLock { calls in
+            if let app {
+                guard calls.heard.contains(app) else { return false }
+                calls.changed.insert(app)
+            } else {
+                calls.changed.formUnion(calls.heard)
+            }
+            guard !calls.changed.isEmpty, !calls.isWoken else { return false }
+            calls.isWoken = true
+            return true
+        }
+        if wakes { loop.perform { self.lookAtChanged() } }
+    }
+
+    /// Listens to a stream, from what is broadcast from now on, or from a place before.
+    /// - Parameter begun: called once, on the loop's thread, before anything is delivered.
+    func listen(
+        to stream: BroadcastStream, from place: BroadcastPlace?, _ subscriber: any Subscriber,
+        begun: @escaping @Sendable () -> Void
+    ) -> any StreamSubscription {
+        let listener = BroadcastListener(stream, subscriber, in: self)
+        loop.perform { self.join(listener, place, begun) }
+        return listener
+    }
+
+    /// Returns who listens to an app's streams on this node; nobody once the loop has stopped.
+    func heard(of app: ExactText) async -> HeardStreams {
+        await withCheckedContinuation { continuation in
+            let answer = HeardAnswer(continuation)
+            loop.perform { [self] in answer.give(audiences[app].map { HeardStreams($0.streams.mapValues(\.count)) }) }
+        }
+    }
+
+    // MARK: On the loop's thread
+
+    /// Tries again what failed.
+    func tick() {
+        let apps = unread
+        unread = []
+        for app in apps { look(app) }
+    }
+
+    private func lookAtChanged() {
+        let changed = calls.withLock { calls in
+            defer {
+                calls.changed = []
+                calls.isWoken = false
+            }
+            return calls.changed
+        }
+        for app in changed { look(app) }
+    }
+
+    private func join(_ listener: BroadcastListener, _ place: BroadcastPlace?, _ begun: @escaping @Sendable () -> Void) {
+        let stream = listener.stream
+        join(
+            stream.app,
+            { [keeping] reading in
+                try place.map { try reading.broadcasts.start(of: stream.name.text, app: stream.app.text, from: $0, keeping) }
+            }
+        ) { [self] result in
+            switch result {
+            case .success(let (series, start)):
+                begun()
+                begin(listener, at: series?.lastOffset ?? 0, start)
+            case .failure: listener.subscriber.end(.overloaded)
+            }
+        }
+    }
+
+    /// Looks where an app's series is, together with something else, for one who joins its audience.
+    private func join<T: Sendable>(
+        _ app: ExactText, _ look: @escaping @Sendable (StoreReading) throws -> T,
+        _ done: @escaping @Sendable (Result<(BroadcastSeries?, T), any Error>) -> Void
+    ) {
+        // Heard before it is read: what is committed after the read is noticed.
+        calls.withLock { _ = $0.heard.insert(app) }
+        audiences[app, default: BroadcastAudience()].joining += 1
+        read({ (try $0.broadcasts.series(of: app.text), try look($0)) }) { [self] result in
+            audiences[app]?.joining -= 1
+            if case .success(let (series, _)) = result, audiences[app]?.through == nil {
+                audiences[app]?.through = series?.lastOffset ?? 0
+                audiences[app]?.epoch = series?.epoch
+                if audiences[app]?.hasNews == true { self.look(app) }
+            }
+            if case .failure(let error) = result { note(error) }
+            done(result)
+            leaveIfEmpty(app)
+        }
+    }
+
+    private func begin(_ listener: BroadcastListener, at last: Int64, _ start: BroadcastStart?) {
+        guard !listener.isCancelled else { return }
+        audiences[listener.stream.app]?.streams[listener.stream.name, default: [:]][ObjectIdentifier(listener)] = listener
+        switch start {
+        case nil: listener.phase = .catchingUp(after: last)
+        case .after(let offset):
+            listener.phase = .catchingUp(after: offset)
+            listener.owesConfirmation = true
+        case .lost:
+            listener.tell(.rejected)
+            listener.phase = .catchingUp(after: last)
+        }
+        carryOn(listener)
+    }
+
+    /// Brings a listener that isn't where the others are the next part; it asks for more when that is sent.
+    fileprivate func carryOn(_ listener: BroadcastListener) {
+        guard !listener.isCancelled, case .catchingUp(let offset) = listener.phase, !listener.isRead else { return }
+        let (stream, through) = (listener.stream, audiences[listener.stream.app]?.through ?? 0)
+        guard offset < through else { return listener.join(after: offset) }
+        listener.isRead = true
+        read({ [keeping] in try $0.broadcasts.part(of: stream.name.text, app: stream.app.text, after: offset, keeping) }) {
+            [self] result in
+            listener.isRead = false
+            guard !listener.isCancelled else { return }
+            switch result {
+            case .success(let part): bring(part, to: listener)
+            case .failure(let error):
+                note(error)
+                listener.subscriber.end(.overloaded)
+            }
+        }
+    }
+
+    private func bring(_ part: BroadcastPart, to listener: BroadcastListener) {
+        guard !part.hasGap else { return listener.subscriber.end(.overloaded) }
+        let epoch = audiences[listener.stream.app]?.epoch ?? ""
+        if !part.broadcasts.isEmpty { listener.subscriber.deliver(EventBatch(part.broadcasts, of: listener.stream.name, epoch)) }
+        listener.phase = .catchingUp(after: part.through)
+        // Otherwise it goes on when its client has taken this.
+        if part.broadcasts.isEmpty { carryOn(listener) }
+    }
+
+    private func look(_ app: ExactText) {
+        guard let audience = audiences[app] else { return }
+        guard let through = audience.through, !audience.isRead else {
+            audiences[app]?.hasNews = true
+            return
+        }
+        audiences[app]?.isRead = true
+        audiences[app]?.hasNews = false
+        read(
+            {
+                (
+                    try $0.broadcasts.series(of: app.text),
+                    try $0.broadcasts.after(through, app: app.text, limit: Limits.broadcastsPerLook)
+                )
+            }
+        ) { [self] result in
+            audiences[app]?.isRead = false
+            switch result {
+            case .success(let (series, broadcasts)):
+                audiences[app]?.epoch = series?.epoch
+                take(broadcasts, of: app, through: series?.lastOffset ?? through)
+                if audiences[app]?.hasNews == true || broadcasts.count == Limits.broadcastsPerLook { look(app) }
+            case .failure(let error):
+                unread.insert(app)
+                note(error)
+            }
+            leaveIfEmpty(app)
+        }
+    }
+
+    /// Passes on what is new of an app.
+    /// - Parameter last: the offset of the series' last one.
+    private func take(_ broadcasts: [KeptBroadcast], of app: ExactText, through last: Int64) {
+        guard let through = audiences[app]?.through else { return }
+        // Some were dropped before this node read them. Clients that come back are told what they missed.
+        let isWhole = zip(broadcasts, (through + 1)...).allSatisfy { $0.offset == $1 }
+        guard isWhole, !broadcasts.isEmpty || last <= through else {
+            audiences[app]?.through = max(last, broadcasts.last?.offset ?? last)
+            for listener in audiences[app]?.streams.values.flatMap(\.values) ?? [] { listener.subscriber.end(.overloaded) }
+            return
+        }
+        guard let newest = broadcasts.last else { return }
+        audiences[app]?.through = newest.offset
+        for (name, own) in Dictionary(grouping: broadcasts, by: { ExactText($0.stream) }) {
+            if name.text == Broadcast.commands {
+                for command in own.compactMap(CableDisconnect.init) {
+                    endConnections(UserKey(app: app, userID: ExactText(command.userID)), command.mayReturn)
+                }
+            } else {
+                tell(own, of: BroadcastStream(app: app, name: name))
+            }
+        }
+    }
+
+    /// Sends to the listeners of a stream what is new in it.
+    private func tell(_ own: [KeptBroadcast], of stream: BroadcastStream) {
+        guard let audience = audiences[stream.app], let listeners = audience.streams[stream.name], let first = own.first else {
+            return
+        }
+        let epoch = audience.epoch ?? ""
+        let batch = EventBatch(own, of: stream.name, epoch)
+        for listener in listeners.values {
+            guard case .live(let from) = listener.phase else { continue }
+            if from < first.offset {
+                listener.subscriber.deliver(batch)
+            } else if let newer = own.firstIndex(where: { $0.offset > from }) {
+                listener.subscriber.deliver(EventBatch(Array(own[newer...]), of: stream.name, epoch))
+            }
+        }
+    }
+
+    fileprivate func remove(_ listener: BroadcastListener) {
+        loop.perform { [self] in
+            let stream = listener.stream
+            audiences[stream.app]?.streams[stream.name]?[ObjectIdentifier(listener)] = nil
+            if audiences[stream.app]?.streams[stream.name]?.isEmpty == true { audiences[stream.app]?.streams[stream.name] = nil }
+            leaveIfEmpty(stream.app)
+        }
+    }
+
+    fileprivate func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
+
+    private func leaveIfEmpty(_ app: ExactText) {
+        guard audiences[app]?.isEmpty == true, attended[app] == nil else { return }
+        audiences[app] = nil
+        calls.withLock { _ = $0.heard.remove(app) }
+    }
+
+    private func read<T: Sendable>(
+        _ body: @escaping @Sendable (StoreReading) throws -> T, then done: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        database.snapshot(body) { [loop] result in
+            if loop.isCurrent { done(result) } else { loop.perform { done(result) } }
+        }
+    }
+
+    private func note(_ error: any Error) {
+        logger.warning("Broadcasts can't be read now; the server sends them later.", metadata: ["error": "\(error)"])
+    }
+}
+
+/// The broadcasts that this process took since its start, and the histories that clients asked for.
+final class BroadcastCounts: Sendable {
+    private let takenCount = Atomic<Int>(0)
+    private let confirmed = Atomic<Int>(0)
+    private let rejected = Atomic<Int>(0)
+
+    var taken: Int { takenCount.load(ordering: .relaxed) }
+    var histories: [(reply: HistoryReply, count: Int)] {
+        [(.confirmed, confirmed.load(ordering: .relaxed)), (.rejected, rejected.load(ordering: .relaxed))]
+    }
+
+    func countTaken(_ count: Int) { takenCount.add(count, ordering: .relaxed) }
+    func count(_ reply: HistoryReply) {
+        switch reply {
+        case .confirmed: confirmed.add(1, ordering: .relaxed)
+        case .rejected: rejected.add(1, ordering: .relaxed)
+        }
+    }
+}
+
+/// The streams of an app that somebody listens to.
+struct HeardStreams: Sendable, Equatable {
+    struct One: Sendable, Equatable {
+        let name: String
+        let listeners: Int
+    }
+
+    private(set) var streams = 0
+    private(set) var listeners = 0
+    /// The ones with the most listeners, most first.
+    private(set) var most: [One] = []
+
+    init() {}
+
+    init(_ counts: [ExactText: Int]) {
+        streams = counts.count
+        listeners = counts.values.reduce(0, +)
+        most = counts.map { One(name: $0.text, listeners: $1) }
+            .sorted { ($1.listeners, $0.name) < ($0.listeners, $1.name) }.prefix(Limits.heardStreamsShown).map { $0 }
+    }
+}
+
+/// The answer to who listens, which is given once: by a loop that has stopped, when it drops the question.
+private final class HeardAnswer: Sendable {
+    private let continuation: Mutex<CheckedContinuation<HeardStreams, Never>?>
+
+    init(_ continuation: CheckedContinuation<HeardStreams, Never>) { self.continuation = Mutex(continuation) }
+
+    deinit { give(nil) }
+
+    func give(_ heard: HeardStreams?) {
+        let waiting = continuation.withLock { waiting in
+            defer { waiting = nil }
+            return waiting
+        }
+        waiting?.resume(returning: heard ?? HeardStreams())
+    }
+}
+
+/// An app's listeners on this node.
+private struct BroadcastAudience {
+    /// The offset up to which those who are live were sent everything; nil before the first is.
+    var through: Int64?
+    var epoch: String?
+    var streams: [ExactText: [ObjectIdentifier: BroadcastListener]] = [:]
+    /// The number of those whose place is being read.
+    var joining = 0
+    /// True while the news are being read, and when more may have come since.
+    var (isRead, hasNews) = (false, false)
+
+    var isEmpty: Bool { streams.isEmpty && joining == 0 && !isRead }
+}
+
+/// One subscription to a stream of an app's own.
+///
+/// Sendable: but for the cancellation, what changes is touched on the loop's thread only.
+private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
+    enum Phase {
+        case catchingUp(after: Int64)
+        /// It gets what is later than this as it comes.
+        case live(from: Int64)
+    }
+
+    let stream: BroadcastStream
+    let subscriber: any Subscriber
+    private let hub: BroadcastHub
+    private let cancelled = Atomic<Bool>(false)
+    var phase = Phase.catchingUp(after: .max)
+    /// True while its next part is being read.
+    var isRead = false
+    /// True until it is told that it has what it asked for.
+    var owesConfirmation = false
+
+    var isCancelled: Bool { cancelled.load(ordering: .sequentiallyConsistent) }
+
+    init(_ stream: BroadcastStream, _ subscriber: any Subscriber, in hub: BroadcastHub) {
+        self.stream = stream
+        self.subscriber = subscriber
+        self.hub = hub
+    }
+
+    /// It is where the others are.
+    func join(after offset: Int64) {
+        if owesConfirmation { tell(.confirmed) }
+        owesConfirmation = false
+        phase = .live(from: offset)
+    }
+
+    func tell(_ reply: HistoryReply) {
+        hub.counts.count(reply)
+        subscriber.deliver(EventBatch(reply))
+    }
+
+    func drained() { hub.perform { [self] in hub.carryOn(self) } }
+
+    func cancel() {
+        cancelled.store(true, ordering: .sequentiallyConsistent)
+        hub.remove(self)
+    }
+}

@@ -1,0 +1,48 @@
+import CampanileCore
+import SQLEngine
+
+/// Takes what apps broadcast: it is kept, and everybody who listens gets it, on every node.
+struct Broadcasts: Sendable {
+    let database: Store
+    let world: World
+    let keeping: BroadcastKeeping
+    let hub: BroadcastHub
+
+    /// Adds broadcasts to an app's series, in order. One whose id is kept isn't added again.
+    func add(_ broadcasts: [Broadcast], app: String) async throws {
+        try await database.write { [hub, world, keeping] transaction in
+            let added = try transaction.broadcasts.add(broadcasts, app: app, keeping) { Broadcasts.epoch(world) }
+            guard added > 0 else { return }
+            transaction.afterCommit {
+                hub.counts.countTaken(added)
+                hub.announce(ExactText(app))
+            }
+        }
+    }
+
+    /// Does the same for a sender that drops a message at any answer but success: the database may come back meanwhile. Each message goes
+    /// once, however often it is tried.
+    func addPatiently(_ broadcasts: [Broadcast], app: String) async throws {
+        let end = world.monotonic() + Limits.anyCableWaitMilliseconds * 1_000_000
+        let named = broadcasts.map { $0.named("anycable-\(Hex.encode(world.randomBytes(16)))") }
+        while true {
+            do {
+                return try await add(named, app: app)
+            } catch let error as SQLError where error.isUnavailable || error.code == .commitUnknown {
+                guard world.monotonic() < end else { throw error }
+                try await Task.sleep(for: .milliseconds(Limits.anyCablePauseMilliseconds))
+            }
+        }
+    }
+
+    /// Where an app's series is now. It begins one if there is none.
+    func position(of app: String) async throws -> BroadcastPosition {
+        if let series = try await database.read({ try $0.broadcasts.series(of: app) }) { return series.position }
+        return try await database.write { [world] transaction in
+            try transaction.broadcasts.begin(app: app) { Broadcasts.epoch(world) }.position
+        }
+    }
+
+    /// Names a new series.
+    static func epoch(_ world: World) -> String { Hex.encode(world.randomBytes(8)) }
+}

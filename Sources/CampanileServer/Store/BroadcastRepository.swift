@@ -1,0 +1,221 @@
+import CampanileCore
+import SQLEngine
+
+private let found: SQL = "sequence, stream, message, except_sid"
+private let knownID: SQL = "SELECT id FROM broadcasts WHERE app = $1 AND id = $2"
+private let knownIDs: SQL = "SELECT id FROM broadcasts WHERE app = $1 AND id = ANY ($2)"
+
+/// The tables `broadcasts` and `broadcast_series`. A transaction adds under the lock of the app's series, so offsets become visible in
+/// their order.
+struct BroadcastRepository<Access: StoreAccess> {
+    let access: Access
+
+    /// The series of an app; nil: it has never broadcast.
+    func series(of app: String) throws -> BroadcastSeries? {
+        try access.connection.first(
+            "SELECT epoch, last_sequence, dropped_through, dropped_at, bytes FROM broadcast_series WHERE app = $1", app
+        ) { row in
+            BroadcastSeries(
+                epoch: row.text(0), lastOffset: row.number(1), droppedThrough: row.number(2), droppedAt: row.time(3),
+                bytes: row.number(4))
+        }
+    }
+
+    /// The apps that have broadcast.
+    func apps() throws -> [String] {
+        try access.connection.all("SELECT app FROM broadcast_series ORDER BY app") { $0.text(0) }
+    }
+
+    /// The broadcasts of an app after an offset, oldest first.
+    func after(_ offset: Int64, app: String, limit: Int) throws -> [KeptBroadcast] {
+        try access.connection.all(
+            "SELECT \(found) FROM broadcasts WHERE app = $1 AND sequence > $2 ORDER BY sequence LIMIT $3", app, offset, limit,
+            map: KeptBroadcast.init)
+    }
+
+    /// Finds where a stream's listener goes on that has what came up to a place.
+    func start(of stream: String, app: String, from place: BroadcastPlace, _ keeping: BroadcastKeeping) throws -> BroadcastStart {
+        guard let series = try series(of: app) else {
+            if case .after(let position) = place, position.offset > 0 { return .lost }
+            return .after(0)
+        }
+        let dropped = try lastDropped(of: stream, app: app, keeping)
+        switch place {
+        case .after(let position):
+            let isKept = position.offset >= max(series.droppedThrough, dropped?.offset ?? 0)
+            return isKept && position.epoch == series.epoch && position.offset <= series.lastOffset
+                ? .after(position.offset) : .lost
+        case .since(let time):
+            guard time > max(series.droppedAt, dropped?.at ?? series.droppedAt) else { return .lost }
+            let last = try access.connection.first(
+                """
+                SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 AND created_at < $3 ORDER BY sequence DESC LIMIT 1
+                """, app, stream, time
+            ) { $0.number(0) }
+            return .after(max(last ?? 0, series.droppedThrough))
+        }
+    }
+
+    /// The next of a stream's broadcasts, in as many as are sent in one go.
+    func part(of stream: String, app: String, after offset: Int64, _ keeping: BroadcastKeeping) throws -> BroadcastPart {
+        guard let series = try series(of: app) else { return BroadcastPart(through: offset) }
+        let dropped = try lastDropped(of: stream, app: app, keeping)
+        guard offset >= max(series.droppedThrough, dropped?.offset ?? 0) else {
+            return BroadcastPart(through: offset, hasGap: true)
+        }
+        var part = BroadcastPart(through: series.lastOffset)
+        var bytes = 0
+        try access.connection.forEach(
+            "SELECT \(found) FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence > $3 ORDER BY sequence", app, stream,
+            offset
+        ) { row in
+            let broadcast = KeptBroadcast(row)
+            bytes += broadcast.message.utf8.count
+            guard part.broadcasts.isEmpty || bytes <= Limits.broadcastBytes, part.isWhole else { return part.isWhole = false }
+            part.broadcasts.append(broadcast)
+        }
+        if !part.isWhole, let last = part.broadcasts.last { part.through = last.offset }
+        return part
+    }
+
+    /// The last of a stream's that is no more for clients: one more is kept than they get, and says up to where others were dropped.
+    private func lastDropped(
+        of stream: String, app: String, _ keeping: BroadcastKeeping
+    ) throws -> (offset: Int64, at: Timestamp)? {
+        try access.connection.first(
+            """
+            SELECT sequence, created_at FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3
+            """, app, stream, keeping.perStream
+        ) { ($0.number(0), $0.time(1)) }
+    }
+}
+
+extension BroadcastRepository where Access == StoreTransaction {
+    /// Adds broadcasts to an app's series, in order, and drops what has no place or has had its time.
+    /// - Parameter makeEpoch: names a new series.
+    /// - Returns: how many weren't there.
+    func add(_ broadcasts: [Broadcast], app: String, _ keeping: BroadcastKeeping, makeEpoch: () -> String) throws -> Int {
+        var series = try lockedSeries(of: app, makeEpoch)
+        var known = try known(broadcasts, app: app)
+        var count = 0
+        for broadcast in broadcasts {
+            if let id = broadcast.id, !known.insert(ExactText(id)).inserted { continue }
+            series.lastOffset += 1
+            series.bytes += Int64(broadcast.bytes)
+            count += 1
+            try access.writing.queue(
+                """
+                INSERT INTO broadcasts (app, sequence, stream, id, message, except_sid, bytes, created_at)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+                """, app, series.lastOffset, broadcast.stream, broadcast.id, broadcast.message, broadcast.exceptSID,
+                broadcast.bytes,
+                access.now)
+        }
+        guard count > 0 else { return 0 }
+        for stream in Set(broadcasts.map { ExactText($0.stream) }) {
+            series.bytes -= try drop(from: stream.text, app: app, keeping.perStream + 1)
+        }
+        try drop(from: &series, app: app, keeping, limit: 2 * count + Limits.broadcastsDroppedAtLeast)
+        try store(series, app: app)
+        return count
+    }
+
+    /// Begins an app's series, if it has none.
+    func begin(app: String, makeEpoch: () -> String) throws -> BroadcastSeries { try lockedSeries(of: app, makeEpoch) }
+
+    /// Drops what has had its time.
+    /// - Returns: whether there may be more.
+    func purge(app: String, _ keeping: BroadcastKeeping, limit: Int) throws -> Bool {
+        guard try series(of: app) != nil else { return false }
+        var series = try lockedSeries(of: app) { "" }
+        let before = series
+        try drop(from: &series, app: app, keeping, limit: limit)
+        if series != before { try store(series, app: app) }
+        return series.droppedThrough != before.droppedThrough
+    }
+
+    /// A restored database begins other series: what its clients saw since the backup isn't in it.
+    func forgetAll() throws {
+        try access.writing.run("DELETE FROM broadcasts")
+        try access.writing.run("DELETE FROM broadcast_series")
+    }
+
+    private func lockedSeries(of app: String, _ makeEpoch: () -> String) throws -> BroadcastSeries {
+        if let series = try locked(app) { return series }
+        try access.writing.run(
+            """
+            INSERT INTO broadcast_series (app, epoch, last_sequence, dropped_through, dropped_at, bytes) VALUES ($1, $2, $3, $3, $4, 0)
+            ON CONFLICT DO NOTHING
+            """, app, makeEpoch(), (access.unit?.firstSequence ?? 1) - 1, Timestamp(milliseconds: 0))
+        guard let series = try locked(app) else {
+            throw SQLError(code: .corrupt, message: "broadcast_series has no row of the app \(app)")
+        }
+        return series
+    }
+
+    private func locked(_ app: String) throws -> BroadcastSeries? {
+        guard let unit = access.unit else { return try series(of: app) }
+        try unit.plainConnection.queue("SELECT 1 FROM broadcast_series WHERE app = $1 FOR UPDATE", app)
+        guard var series = try series(of: app) else { return nil }
+        // What a promoted standby doesn't have was given offsets too: they are given to nothing else.
+        series.lastOffset = max(series.lastOffset, unit.firstSequence - 1)
+        return series
+    }
+
+    /// The ids among those of broadcasts that the app has sent, and that are kept.
+    private func known(_ broadcasts: [Broadcast], app: String) throws -> Set<ExactText> {
+        let ids = broadcasts.compactMap(\.id)
+        guard !ids.isEmpty else { return [] }
+        switch try access.connection {
+        case .sqlite(let connection):
+            return Set(try ids.filter { try connection.first(knownID, app, $0) { _ in true } != nil }.map { ExactText($0) })
+        case .postgres(let connection):
+            return Set(try connection.all(knownIDs, app, try PostgresArray(ids)) { ExactText($0.text(0)) })
+        }
+    }
+
+    /// Drops a stream's oldest beyond the newest so many. The very last stay a little, so that each node has read them.
+    /// - Returns: their bytes.
+    private func drop(from stream: String, app: String, _ most: Int) throws -> Int64 {
+        try access.writing.all(
+            """
+            DELETE FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence <= (
+                SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3)
+                AND created_at <= $4
+            RETURNING bytes
+            """, app, stream, most, Timestamp(milliseconds: access.now.milliseconds - Limits.broadcastGraceMilliseconds)
+        ) { $0.number(0) }.reduce(0, +)
+    }
+
+    /// Drops the oldest of an app that have had their time or have no room.
+    private func drop(from series: inout BroadcastSeries, app: String, _ keeping: BroadcastKeeping, limit: Int) throws {
+        let oldest = try access.connection.all(
+            "SELECT sequence, bytes, created_at FROM broadcasts WHERE app = $1 ORDER BY sequence LIMIT $2", app, limit
+        ) { (offset: $0.number(0), bytes: $0.number(1), at: $0.time(2)) }
+        let end = access.now.milliseconds - keeping.milliseconds
+        var last: Int64?
+        for one in oldest {
+            guard one.at.milliseconds <= end || series.bytes > keeping.bytes else { break }
+            last = one.offset
+            series.bytes -= one.bytes
+            series.droppedThrough = one.offset
+            series.droppedAt = max(series.droppedAt, one.at)
+        }
+        guard let last else { return }
+        try access.writing.run("DELETE FROM broadcasts WHERE app = $1 AND sequence <= $2", app, last)
+    }
+
+    private func store(_ series: BroadcastSeries, app: String) throws {
+        try access.writing.queue(
+            """
+            UPDATE broadcast_series SET last_sequence = $2, dropped_through = $3, dropped_at = $4, bytes = $5 WHERE app = $1
+            """, app, series.lastOffset, series.droppedThrough, series.droppedAt, series.bytes)
+    }
+}
+
+extension KeptBroadcast {
+    /// Reads a row that begins with `found`.
+    fileprivate init(_ row: borrowing some SQLRow & ~Copyable) {
+        self.init(offset: row.number(0), stream: row.text(1), message: row.text(2), exceptSID: row.textOrNil(3))
+    }
+}

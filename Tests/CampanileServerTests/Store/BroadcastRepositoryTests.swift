@@ -1,0 +1,138 @@
+import CampanileCore
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+/// A series of broadcasts: it keeps, drops, and tells those who come back.
+@Suite("Broadcasts in the database")
+struct BroadcastRepositoryTests {
+    private let fixture: Fixture
+
+    init() throws { fixture = try Fixture() }
+
+    private static func keeping(_ perStream: Int = 100, bytes: Int64 = 1 << 20, milliseconds: Int64 = 60_000) -> BroadcastKeeping
+    {
+        var keeping = BroadcastKeeping()
+        keeping.perStream = perStream
+        keeping.bytes = bytes
+        keeping.milliseconds = milliseconds
+        return keeping
+    }
+
+    private static func broadcast(_ stream: String, _ text: String, id: String? = nil) -> Broadcast {
+        Broadcast(stream: stream, id: id, message: "\"\(text)\"")
+    }
+
+    @discardableResult
+    private func add(_ broadcasts: [Broadcast], app: String = "shop", _ keeping: BroadcastKeeping = keeping()) async throws -> Int
+    {
+        try await fixture.store.write { try $0.broadcasts.add(broadcasts, app: app, keeping) { "epoch-\(app)" } }
+    }
+
+    private func start(
+        _ stream: String, app: String = "shop", _ place: BroadcastPlace, _ keeping: BroadcastKeeping = keeping()
+    ) throws -> BroadcastStart {
+        try fixture.store.readBlocking { try $0.broadcasts.start(of: stream, app: app, from: place, keeping) }
+    }
+
+    private func part(_ stream: String, after offset: Int64, _ keeping: BroadcastKeeping = keeping()) throws -> BroadcastPart {
+        try fixture.store.readBlocking { try $0.broadcasts.part(of: stream, app: "shop", after: offset, keeping) }
+    }
+
+    private func after(_ offset: Int64, epoch: String = "epoch-shop") -> BroadcastPlace {
+        .after(BroadcastPosition(epoch: epoch, offset: offset))
+    }
+
+    @Test("an app's broadcasts form one series, whatever their streams, and each app has its own")
+    func series() async throws {
+        #expect(try await add([Self.broadcast("a", "1"), Self.broadcast("b", "2")]) == 2)
+        #expect(try await add([Self.broadcast("a", "3")]) == 1)
+        #expect(try await add([Self.broadcast("a", "other")], app: "other") == 1)
+        let all = try fixture.store.readBlocking { try $0.broadcasts.after(0, app: "shop", limit: 10) }
+        #expect(all.map(\.offset) == [1, 2, 3])
+        #expect(all.map(\.message) == ["\"1\"", "\"2\"", "\"3\""])
+        #expect(try part("a", after: 0).broadcasts.map(\.offset) == [1, 3])
+        #expect(
+            try fixture.store.readBlocking { try $0.broadcasts.series(of: "other")?.position }
+                == BroadcastPosition(epoch: "epoch-other", offset: 1))
+    }
+
+    @Test("an id goes once while it is kept, in a call and in later ones, and another app's is another")
+    func ids() async throws {
+        #expect(try await add([Self.broadcast("a", "1", id: "x"), Self.broadcast("a", "2", id: "x")]) == 1)
+        #expect(try await add([Self.broadcast("b", "3", id: "x"), Self.broadcast("b", "4", id: "y")]) == 1)
+        #expect(try await add([Self.broadcast("a", "5", id: "x")], app: "other") == 1)
+        #expect(try part("a", after: 0).broadcasts.map(\.message) == ["\"1\""])
+        #expect(try part("b", after: 0).broadcasts.map(\.message) == ["\"4\""])
+    }
+
+    @Test("whoever is as far behind as is kept goes on there, and one further behind is told")
+    func perStream() async throws {
+        let keeping = Self.keeping(3)
+        for number in 1...6 { try await add([Self.broadcast("a", "\(number)"), Self.broadcast("b", "x")], keeping) }
+        // The offsets of "a" are 1, 3, 5, 7, 9, 11.
+        #expect(try start("a", after(5), keeping) == .after(5))
+        #expect(try part("a", after: 5, keeping).broadcasts.map(\.message) == ["\"4\"", "\"5\"", "\"6\""])
+        #expect(try start("a", after(4), keeping) == .lost)
+        #expect(try part("a", after: 4, keeping).hasGap)
+    }
+
+    @Test("a place of another series, or beyond the last broadcast, is none")
+    func foreign() async throws {
+        try await add([Self.broadcast("a", "1")])
+        #expect(try start("a", after(1)) == .after(1))
+        #expect(try start("a", after(2)) == .lost)
+        #expect(try start("a", after(1, epoch: "another")) == .lost)
+        #expect(try start("a", app: "silent", after(1)) == .lost)
+        #expect(try start("a", app: "silent", after(0)) == .after(0))
+    }
+
+    @Test("what has had its time, and what has no room, is dropped, the oldest first")
+    func dropped() async throws {
+        try await add([Self.broadcast("a", "old")])
+        fixture.clock.advance(milliseconds: 60_001)
+        try await add([Self.broadcast("a", "new")])
+        #expect(try start("a", after(0)) == .lost)
+        #expect(try start("a", after(1)) == .after(1))
+        let large = String(repeating: "x", count: 400_000)
+        for _ in 0..<3 { try await add([Self.broadcast("a", large)]) }
+        let kept = try fixture.store.readBlocking { try $0.broadcasts.after(0, app: "shop", limit: 10) }
+        #expect(kept.map(\.offset) == [4, 5])
+        let bytes = try fixture.store.readBlocking { try $0.broadcasts.series(of: "shop")?.bytes }
+        #expect(bytes == Int64(kept.reduce(0) { $0 + $1.message.utf8.count + 1 }))
+    }
+
+    @Test("from a time on comes what was broadcast then, unless something from then on was dropped")
+    func since() async throws {
+        try await add([Self.broadcast("a", "1")])
+        let between = Timestamp(milliseconds: fixture.clock.now.milliseconds + 500)
+        fixture.clock.advance(milliseconds: 1_000)
+        try await add([Self.broadcast("a", "2")])
+        #expect(try start("a", .since(between)) == .after(1))
+        #expect(try start("a", .since(Timestamp(milliseconds: 0))) == .lost)
+        fixture.clock.advance(milliseconds: 60_000)
+        try await add([Self.broadcast("b", "3")])
+        #expect(try start("a", .since(between)) == .lost)
+    }
+
+    @Test("a part holds as much as one message may have, and says where the next begins")
+    func parts() async throws {
+        let text = String(repeating: "x", count: 30_000)
+        for _ in 0..<5 { try await add([Self.broadcast("a", text)]) }
+        try await add([Self.broadcast("b", "x")])
+        let first = try part("a", after: 0)
+        #expect((first.broadcasts.map(\.offset), first.through, first.isWhole) == ([1, 2], 2, false))
+        let last = try part("a", after: 4)
+        #expect((last.broadcasts.map(\.offset), last.through, last.isWhole) == ([5], 6, true))
+    }
+
+    @Test("a restored database begins other series")
+    func restored() async throws {
+        try await add([Self.broadcast("a", "1")])
+        try await fixture.store.write { try $0.broadcasts.forgetAll() }
+        let position = try await fixture.store.write { try $0.broadcasts.begin(app: "shop") { "later" }.position }
+        #expect(position == BroadcastPosition(epoch: "later", offset: 0))
+        #expect(try start("a", after(1)) == .lost)
+    }
+}
