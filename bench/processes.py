@@ -42,6 +42,19 @@ def run(name: str, options: argparse.Namespace, measure: Callable[[argparse.Name
         return 130
 
 
+def virtual_environment(venv: Path, requirements: Path, without: str) -> Path:
+    """The python of a virtual environment with what is required in it, made if it isn't there. `without`: the option that does without it."""
+    python, stamp, wanted = venv / "bin" / "python", venv / "requirements.txt", requirements.read_text()
+    if not python.exists() or not stamp.exists() or stamp.read_text() != wanted:
+        for command in (["python3", "-m", "venv", "--clear", str(venv)],
+                        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements)]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise BenchError(f"{' '.join(command)} failed ({without} does without it): {done.stderr.strip()[-500:]}")
+        stamp.write_text(wanted)
+    return python
+
+
 def build_floor(folder: Path) -> Path:
     """Compiles the floor with the C compiler's full optimisation."""
     binary = folder / "floor"

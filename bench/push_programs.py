@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from bench.load import HERE, BenchError
-from bench.processes import Server
+from bench.processes import Server, virtual_environment
 from bench.seed import identifier
 from e2e.harness import free_port
 
@@ -128,17 +128,7 @@ class PushPrograms:
 
     def aioapns(self, venv: Path) -> Path:
         """The python of a virtual environment with aioapns in it, made if it isn't there."""
-        python, wanted = venv / "bin" / "python", (HERE / "push_requirements.txt").read_text()
-        stamp = venv / "requirements.txt"
-        if not python.exists() or not stamp.exists() or stamp.read_text() != wanted:
-            for command in (["python3", "-m", "venv", "--clear", str(venv)],
-                            [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
-                             str(HERE / "push_requirements.txt")]):
-                done = subprocess.run(command, capture_output=True, text=True)
-                if done.returncode:
-                    raise BenchError(f"{' '.join(command)} failed (--without-aioapns does without it): {done.stderr.strip()[-500:]}")
-            stamp.write_text(wanted)
-        return python
+        return virtual_environment(venv, HERE / "push_requirements.txt", "--without-aioapns")
 
 
 def token(number: int) -> str:

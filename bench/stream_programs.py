@@ -52,16 +52,23 @@ def stream_request(target: str, token: str | None, more: list[str] | None = None
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
 
+def socket_request(target: str, token: str | None = None, *more: str) -> bytes:
+    return stream_request(target, token, [
+        "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", *more])
+
+
 def cable_request(token: str | None) -> bytes:
-    return stream_request("/cable", token, [
-        "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: actioncable-v1-json, actioncable-unsupported"])
+    return socket_request("/cable", token, "Sec-WebSocket-Protocol: actioncable-v1-json, actioncable-unsupported")
 
 
 def subscribe_frame(identifier: dict | None = None) -> bytes:
-    """A masked text frame (RFC 6455 section 5.2) that subscribes, to the user's notifications if nothing else is said."""
-    channel = json.dumps(identifier or {"channel": "NotificationsChannel"})
-    content = json.dumps({"command": "subscribe", "identifier": channel}).encode()
+    """Subscribes, to the user's notifications if nothing else is said."""
+    return command_frame("subscribe", identifier or {"channel": "NotificationsChannel"})
+
+
+def command_frame(command: str, identifier: dict, **more) -> bytes:
+    """A command in a masked text frame (RFC 6455 section 5.2)."""
+    content = json.dumps({"command": command, "identifier": json.dumps(identifier), **more}).encode()
     mask = b"\x37\xfa\x21\x3d"
     size = bytes([0x80 | len(content)]) if len(content) < 126 else b"\xfe" + len(content).to_bytes(2, "big")
     return b"\x81" + size + mask + bytes(byte ^ mask[n % 4] for n, byte in enumerate(content))
@@ -153,6 +160,11 @@ http {{
       nchan_subscriber_first_message newest;
       nchan_eventsource_ping_interval 20;
     }}
+    location = /sub-socket {{
+      nchan_subscriber websocket;
+      nchan_channel_id $arg_user;
+      nchan_subscriber_first_message newest;
+    }}
     location = /pub {{
       nchan_publisher http;
       nchan_channel_id $arg_user;
@@ -185,6 +197,7 @@ class Campanile(StreamServer):
         port = free_port()
         command = [str(programs.binary), "serve", "--host", "127.0.0.1", "--port", str(port), "--database", str(database)]
         super().__init__("campanile", command, port, programs.environment, programs.folder, None, log)
+        self.database = database
         self.key = programs.command("keys", "create", f"bench-{secrets.token_hex(4)}", "--database", str(database))
 
     def stream_request(self, user: str, token: str, more: list[str] | None = None) -> bytes:
@@ -253,10 +266,10 @@ class StreamPrograms:
 
     def __init__(self, binary: Path | None, folder: Path, log: Path | None):
         self.binary, self.folder, self.log = binary, folder, log
-        self.secret = secrets.token_hex(32)
+        self.secret, self.stream_key = secrets.token_hex(32), secrets.token_hex(32)
         keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
         self.environment = {**keep, "CAMPANILE_JWT_SECRET": self.secret, "CAMPANILE_STREAMS_PER_USER": "20000",
-                            "CAMPANILE_STREAMS_TOTAL": "20000"}
+                            "CAMPANILE_STREAMS_TOTAL": "20000", "CAMPANILE_CABLE_SIGNED_STREAM_KEY": self.stream_key}
         self.subscribers = self._build()
         self._tokens: dict[str, str] = {}
 

@@ -3,7 +3,9 @@
 - idle: memory of an idle stream at 9,000 connections, processor time of one a second; also with 8 KB of request headers;
 - fanout: one change of the badge to 5,000 subscribers of one user, from the request until the last has it;
 - latency: 200 changes a second to random ones of 1,000 connected users, from the moment each was to be sent until its page has it;
-- cable: memory and processor time of an idle ActionCable connection.
+- cable: memory and processor time of an idle ActionCable connection;
+- subscriptions: the same with many subscriptions;
+- broadcast: an app's own broadcasts to 5,000 WebSockets of one stream, also beside uWebSockets.
 
 Ends with 1 when a figure misses what it must be, with 2 when something doesn't work. See README.md.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 
 from bench.load import HERE, BenchError
 from bench.processes import run
+from bench.stream_broadcasts import broadcast, subscriptions
 from bench.stream_programs import (
     MODULE,
     NEEDED_FILES,
@@ -95,11 +98,11 @@ class Bench:
                 pass
             before = server.settled_memory()
             with self.programs.listening(server, users, count, more) as subscribers:
-                return self._price(server, subscribers, before, count)
+                return self.price(server, subscribers, before, count)
         finally:
             server.stop()
 
-    def _price(self, server: Campanile | Nchan, subscribers: Subscribers, before: tuple[int, int], count: int) -> Idle:
+    def price(self, server: Campanile | Nchan, subscribers: Subscribers, before: tuple[int, int], count: int) -> Idle:
         after, used = server.settled_memory(), server.cpu_seconds()
         time.sleep(self.options.idle_seconds)
         used = server.cpu_seconds() - used
@@ -223,7 +226,7 @@ class Bench:
                 pass
             before = server.settled_memory()
             with self._cables(server, users) as subscribers:
-                price = self._price(server, subscribers, before, count)
+                price = self.price(server, subscribers, before, count)
         finally:
             server.stop()
         self.report.rows.append(Row(f"memory of an idle cable connection, {count:,} connections", "", "", Figures([price.pss]), 0, " B",
@@ -231,23 +234,24 @@ class Bench:
         self.report.notes.append("cable: subscribed to NotificationsChannel, each of another user; a ping every 3 s, as the protocol wants")
 
     def _cables(self, server: Campanile, users: list[str]) -> Subscribers:
-        frame = self.programs.folder / "subscribe.frame"
-        frame.write_bytes(subscribe_frame())
+        file, frame = self.programs.folder / "subscribe.frames", subscribe_frame()
+        file.write_bytes(len(frame).to_bytes(4, "little") + frame)
         requests = [cable_request(self.programs.token(user)) for user in users]
-        return Subscribers(self.programs, server.port, len(users), requests, "--subscribe", str(frame))
+        return Subscribers(self.programs, server.port, len(users), requests, "--socket", "1", "--subscribe", str(file))
 
     @staticmethod
     def _say(text: str) -> None:
         print(f"streams: {text}", file=sys.stderr, flush=True)
 
 
-MEASURES = {"idle": Bench.idle, "fanout": Bench.fanout, "latency": Bench.latency, "cable": Bench.cable}
+MEASURES = {"idle": Bench.idle, "fanout": Bench.fanout, "latency": Bench.latency, "cable": Bench.cable,
+            "subscriptions": subscriptions, "broadcast": broadcast}
 SHORT = {"connections": 200, "idle_seconds": 1, "subscribers": 200, "rounds": 2, "pages": 50, "rate": 50, "seconds": 2, "cables": 100}
 USUAL = {"connections": 9000, "idle_seconds": 30, "subscribers": 5000, "rounds": 20, "pages": 1000, "rate": 200, "seconds": 30,
          "cables": 2000}
-WORDS = {"connections": "idle: streams", "idle_seconds": "idle, cable: how long they are watched", "subscribers": "fanout: subscribers",
-         "rounds": "fanout: rounds", "pages": "latency: streams", "rate": "latency: POST a second", "seconds": "latency: how long",
-         "cables": "cable: connections"}
+WORDS = {"connections": "idle: streams", "idle_seconds": "idle, cable: how long they are watched", "subscribers": "fanout, broadcast: subscribers",
+         "rounds": "fanout, broadcast: rounds", "pages": "latency: streams", "rate": "latency: POST a second", "seconds": "latency: how long",
+         "cables": "cable, subscriptions: connections"}
 
 
 def arguments() -> argparse.Namespace:
@@ -257,6 +261,8 @@ def arguments() -> argparse.Namespace:
     for name, words in WORDS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"{words} (default {USUAL[name]:,})")
     parser.add_argument("--without-nchan", action="store_true", help="leave nchan out; --short does so where it isn't installed")
+    parser.add_argument("--without-uwebsockets", action="store_true", help="leave uWebSockets out: nothing comes from PyPI; --short does so")
+    parser.add_argument("--venv", type=Path, default=PROJECT / ".build" / "bench-sockets-venv", help="where socketify is (default .build/bench-sockets-venv)")
     parser.add_argument("--short", action="store_true", help="small and quick: shows that everything runs; no figure is judged")
     parser.add_argument("--results", type=Path, default=HERE / "results-streams.md", help="where the table is written (default bench/results-streams.md)")
     parser.add_argument("--work", type=Path, default=PROJECT / ".build", help="databases are made in a folder in here, and removed (default .build)")
@@ -265,6 +271,7 @@ def arguments() -> argparse.Namespace:
     for name, value in (SHORT if options.short else USUAL).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
+    options.without_uwebsockets = options.without_uwebsockets or options.short
     options.without_nchan = options.without_nchan or (options.short and not MODULE.exists())
     return options
 

@@ -1,17 +1,20 @@
 /* Very many subscribers in one process, for bench/streams.py: opens connections, sends each its request, reads what comes
    and says when. One thread, one epoll set, so that both servers are read by the same program at the same price.
 
-     subscribers PORT COUNT REQUESTS [--initial N] [--posts PORT] [--subscribe FILE]
+     subscribers PORT COUNT REQUESTS [--initial N] [--posts PORT] [--socket N [--subscribe FILE]]
 
    REQUESTS holds whole HTTP requests, each followed by a zero byte; connection n sends request n modulo their number.
    --initial N: a connection is ready when so many events with data have come (default 0: with the head of the answer).
    --posts PORT: where `paced` posts, if it isn't where the subscribers are.
-   --subscribe FILE: a WebSocket; FILE's bytes are sent after the head, and the connection is ready once the answer
-   holds "confirm_subscription". What comes afterwards is thrown away.
+   --socket N: a WebSocket; a connection is ready when so many subscriptions are confirmed (0: with the head of the answer).
+   What comes afterwards are events, but for what ActionCable's protocol says of itself.
+   --subscribe FILE: bytes that are sent after the head, each text after its length in four bytes, the lowest first;
+   connection n sends text n modulo their number.
 
    Prints {"ready":…} and then obeys lines on its standard input, each answered with one line of JSON:
      state                          how many connections are open, how many events came
-     round FILE                     sends the request in FILE, waits for one event on every connection
+     round FILE                     sends the requests in FILE, each when the last is answered, and waits for as many events on every
+                                    connection; `median` and `p99` say when so many of them had all
      paced RATE WARM CONNECTIONS REQUESTS TARGETS
                                     sends the requests at the fixed rate over so many connections; TARGETS names for
                                     each the subscriber and the count that it raises the badge to. Gives in µs how long after
@@ -21,25 +24,19 @@
    `subscribers --blast PORT COUNT BYTES` is the other end at its barest, to show what this program can take in: it
    accepts COUNT connections, answers each with a head, and at POST sends an event of BYTES bytes to all. */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "subscribers_frames.h"
+#include "subscribers_system.h"
 
 enum { OPENING_AT_ONCE = 128, LINE_BYTES = 256, EVENTS_AT_ONCE = 512, WAIT_SECONDS = 60 };
 enum phase { CONNECTING, HEAD, BODY, CLOSED };
 enum kind { SUBSCRIBER, SENDER, INPUT };
-
-struct text { const char *bytes; size_t length; };
-struct texts { struct text *items; size_t count; };
 
 struct subscriber {
     enum kind kind;
@@ -47,7 +44,9 @@ struct subscriber {
     enum phase phase;
     int ready, has_data, marks;   /* marks: how much of the mark is matched */
     long count;                   /* the badge of the event that is being read */
-    unsigned events, round;
+    unsigned events, round, round_events;
+    unsigned confirmed;           /* its subscriptions */
+    struct frames frames;
     int first_post, last_post;    /* its requests that weren't seen yet, as a list */
     unsigned line_length;
     char line[LINE_BYTES];
@@ -63,55 +62,15 @@ struct sender {
 struct post { int64_t at, seen, answered; long count; int next; };
 
 static int epoll = -1, port, post_port, is_socket;   /* where it listens; where it posts */
+static unsigned confirmations;
 static struct subscriber *subscribers;
-static unsigned subscriber_count, opened, ready, closed, round_number, round_seen;
-static struct texts requests;
-static struct text subscription;
+static unsigned subscriber_count, opened, ready, closed, round_number, round_wanted = 1, round_seen;
+static struct texts requests, subscriptions;
 static unsigned initial_events;
-static uint64_t events_total;
-static int64_t first_at, last_at;
+static uint64_t events_total, event_bytes;
+static int64_t first_at, *had_all;   /* the moments at which the subscribers had all of a round */
 static struct post *posts;
 static enum kind input_kind = INPUT;
-
-static void fail(const char *what) {
-    fprintf(stderr, "subscribers: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
-static int64_t now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-static struct text read_file(const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END)) fail(path);
-    long size = ftell(file);
-    rewind(file);
-    char *bytes = malloc((size_t)size + 1);
-    if (!bytes || fread(bytes, 1, (size_t)size, file) != (size_t)size) fail(path);
-    fclose(file);
-    bytes[size] = 0;
-    return (struct text){ bytes, (size_t)size };
-}
-
-static struct texts split(struct text all) {
-    struct texts found = { NULL, 0 };
-    for (const char *at = all.bytes; at < all.bytes + all.length; found.count++) at += strlen(at) + 1;
-    found.items = calloc(found.count + 1, sizeof *found.items);
-    const char *at = all.bytes;
-    for (size_t n = 0; n < found.count; n++) {
-        found.items[n] = (struct text){ at, strlen(at) };
-        at += strlen(at) + 1;
-    }
-    return found;
-}
-
-static struct sockaddr_in loopback(int number) {
-    return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)number),
-                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-}
 
 static int connect_socket(int flags, int number) {
     struct sockaddr_in to = loopback(number);
@@ -161,12 +120,13 @@ static void send_whole(int fd, struct text text) {
 static void event_ended(struct subscriber *one, int64_t at) {
     one->events++;
     events_total++;
-    if (one->events >= initial_events) is_ready(one);
+    if (!is_socket && one->events >= initial_events) is_ready(one);
     if (one->round != round_number) {
         one->round = round_number;
-        if (!round_seen++) first_at = at;
-        last_at = at;
+        one->round_events = 0;
+        if (!first_at) first_at = at;
     }
+    if (++one->round_events == round_wanted) had_all[round_seen++] = at;
     /* The badge may have jumped over numbers (changes within 50 ms become one event): all up to it are on the page. */
     while (one->first_post >= 0 && posts[one->first_post].count <= one->count) {
         posts[one->first_post].seen = at;
@@ -213,6 +173,34 @@ static const char *after_mark(struct subscriber *one, const char *mark, const ch
     return NULL;
 }
 
+static void frame_ended(struct subscriber *one, int64_t at) {
+    struct frames *frame = &one->frames;
+    if (frame_is_closing(frame)) return close_subscriber(one);
+    if (!frame_is_text(frame) || frame_begins(frame, "{\"type\":")) return;
+    if (frame_ends(frame, "\"reject_subscription\"}")) {
+        fprintf(stderr, "subscribers: a subscription was rejected\n");
+        exit(1);
+    }
+    if (frame_ends(frame, "\"confirm_subscription\"}")) {
+        if (++one->confirmed == confirmations) is_ready(one);
+        return;
+    }
+    event_bytes += frame->length;
+    event_ended(one, at);
+}
+
+static void frames_of(struct subscriber *one, const char *bytes, size_t length, int64_t at) {
+    while (length && one->phase != CLOSED) {
+        size_t taken = take_frame(&one->frames, bytes, length);
+        if (frame_is_whole(&one->frames)) {
+            frame_ended(one, at);
+            next_frame(&one->frames);
+        }
+        bytes += taken;
+        length -= taken;
+    }
+}
+
 static void take(struct subscriber *one, const char *bytes, size_t length, int64_t at) {
     const char *end = bytes + length;
     if (one->phase == HEAD) {
@@ -230,11 +218,11 @@ static void take(struct subscriber *one, const char *bytes, size_t length, int64
         one->phase = BODY;
         one->marks = 0;
         one->line_length = 0;
-        if (is_socket) send_whole(one->fd, subscription);
-        else if (!initial_events) is_ready(one);
+        if (subscriptions.count) send_whole(one->fd, subscriptions.items[(size_t)(one - subscribers) % subscriptions.count]);
+        if (is_socket ? !confirmations : !initial_events) is_ready(one);
     }
-    if (!is_socket) body(one, bytes, (size_t)(end - bytes), at);
-    else if (!one->ready && after_mark(one, "confirm_subscription", bytes, (size_t)(end - bytes))) is_ready(one);
+    if (is_socket) frames_of(one, bytes, (size_t)(end - bytes), at);
+    else body(one, bytes, (size_t)(end - bytes), at);
 }
 
 static void serve(struct subscriber *one, uint32_t what) {
@@ -332,20 +320,29 @@ static void pause_a_moment(void) {
 }
 
 static void round_of(const char *path) {
-    struct text request = read_file(path);
+    struct text all = read_file(path);
+    struct texts texts = split(all);
+    size_t done = 0;
     open_senders(1);
     round_number++;
     round_seen = 0;
+    round_wanted = (unsigned)texts.count;
+    first_at = 0;
+    event_bytes = 0;
     int64_t sent = now(), deadline = sent + (int64_t)WAIT_SECONDS * 1000000000;
-    send_request(senders, request);
-    while ((round_seen < subscriber_count || senders_busy) && now() < deadline && !closed) {
+    while ((round_seen < subscriber_count || done < texts.count || senders_busy) && now() < deadline && !closed) {
+        if (done < texts.count && !senders_busy) send_request(senders, texts.items[done++]);
         pause_a_moment();
         turn(0);
     }
-    printf("{\"received\":%u,\"closed\":%u,\"sent\":%lld,\"answered\":%lld,\"first\":%lld,\"last\":%lld}\n", round_seen,
-           closed, (long long)sent, (long long)answered_at, (long long)first_at, (long long)last_at);
+    printf("{\"received\":%u,\"closed\":%u,\"bytes\":%llu,\"sent\":%lld,\"answered\":%lld,\"first\":%lld", round_seen, closed,
+           (unsigned long long)event_bytes, (long long)sent, (long long)answered_at, (long long)first_at);
+    for (int n = 0; n < 3 && round_seen; n++)
+        printf(",\"%s\":%lld", (const char *[]){ "median", "p99", "last" }[n],
+               (long long)had_all[(size_t[]){ round_seen / 2, round_seen * 99ul / 100, round_seen - 1 }[n]]);
+    printf("}\n");
     close_senders(1);
-    free((void *)request.bytes);
+    free(texts.items), free((void *)all.bytes);
 }
 
 static void link_post(struct subscriber *one, int number) {
@@ -457,7 +454,8 @@ static void arguments(int count, char **words) {
     for (int n = 4; n + 1 < count; n += 2) {
         if (!strcmp(words[n], "--initial")) initial_events = (unsigned)atoi(words[n + 1]);
         else if (!strcmp(words[n], "--posts")) post_port = atoi(words[n + 1]);
-        else if (!strcmp(words[n], "--subscribe")) is_socket = 1, subscription = read_file(words[n + 1]);
+        else if (!strcmp(words[n], "--socket")) is_socket = 1, confirmations = (unsigned)atoi(words[n + 1]);
+        else if (!strcmp(words[n], "--subscribe")) subscriptions = with_lengths(read_file(words[n + 1]));
     }
 }
 
@@ -466,11 +464,12 @@ int main(int count, char **words) {
         port = atoi(words[2]);
         return blast(atoi(words[3]), (size_t)atoi(words[4]));
     }
-    if (count < 4) { fprintf(stderr, "usage: subscribers PORT COUNT REQUESTS [--initial N] [--posts PORT] [--subscribe FILE]\n"); return 2; }
+    if (count < 4) { fprintf(stderr, "usage: subscribers PORT COUNT REQUESTS [--initial N] [--posts PORT] [--socket N [--subscribe FILE]]\n"); return 2; }
     arguments(count, words);
     subscribers = calloc(subscriber_count, sizeof *subscribers);
+    had_all = calloc(subscriber_count, sizeof *had_all);
     epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (!subscribers || epoll < 0) fail("start");
+    if (!subscribers || !had_all || epoll < 0) fail("start");
     for (unsigned n = 0; n < subscriber_count; n++) subscribers[n].first_post = -1;
     watch(0, &input_kind, EPOLLIN, EPOLL_CTL_ADD);
     int64_t start = now(), deadline = start + (int64_t)WAIT_SECONDS * 1000000000;
