@@ -2,17 +2,21 @@
 and comes back when it is cut off.
 
 Its standard input has one line of JSON: `port`, `request` (what opens a connection), `connections`, and for cables `channel` (the
-identifier's members) and `subscriptions` of each connection. Prints what it has got once everything is answered, obeys the
+identifier's members) and `subscriptions` of each connection. Or, in place of `channel`, `identifiers`: each connection subscribes to all
+of these, and then goes on to unsubscribe, to subscribe and to ask for histories, with `frames` a second; if it `dawdles`, it takes
+what comes only at times. Prints what it has got once everything is answered, obeys the
 end of its input, and prints what came."""
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import sys
+import time
 from collections.abc import Iterator
 
-from bench.stream_programs import subscribe_frame
+from bench.stream_programs import command_frame, subscribe_frame
 
 LONG, SHORT = 4096, 100       # bytes of an identifier: as long as may be; for as many as are rejected, once more with short ones
 CONFIRMED, REJECTED = b"m_subscription", b"t_subscription"   # the ends of both answers, of one length
@@ -20,6 +24,9 @@ AT_ONCE = 10                  # subscriptions: the present state that follows ea
 OPENING_SECONDS = 30
 RETURN_SECONDS = 0.2
 RECEIVE_BYTES = 4 << 20       # the kernel gives what it may
+FRAMES_SECONDS = 0.1          # between two gulps of commands
+UNSENT_BYTES = 64 << 10       # beyond which a connection says nothing more
+DAWDLE_SECONDS, TAKING_SECONDS = 2.5, 0.05
 buffer = bytearray(1 << 20)   # everybody's: what is read is looked at at once
 
 
@@ -27,7 +34,7 @@ class Crowd:
     def __init__(self, order: dict):
         self.order, self.request = order, order["request"].encode()
         self.members: list[Member] = []
-        self.bytes = self.confirmed = self.rejected = self.returns = self.numbers = 0
+        self.bytes = self.confirmed = self.rejected = self.returns = self.numbers = self.commands = 0
         self.is_over = False
 
     def frames(self, count: int, size: int) -> Iterator[bytes]:
@@ -40,9 +47,10 @@ class Crowd:
             yield subscribe_frame(identifier)
 
     async def open(self) -> None:
-        member, link = Member(self), socket.socket()
+        member, link = Restless(self) if "identifiers" in self.order else Member(self), socket.socket()
         # What comes in one go has place, also while this program is busy: who is slow is cut off, and does little harm.
-        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        if not self.order.get("dawdles"):
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         link.setblocking(False)
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
@@ -58,7 +66,7 @@ class Crowd:
 
     def told(self) -> dict:
         return {"open": sum(one.is_open for one in self.members), "confirmed": self.confirmed, "rejected": self.rejected,
-                "returns": self.returns, "bytes": self.bytes}
+                "returns": self.returns, "bytes": self.bytes, "commands": self.commands}
 
 
 class Member(asyncio.BufferedProtocol):
@@ -122,6 +130,50 @@ class Member(asyncio.BufferedProtocol):
             self.coming = asyncio.ensure_future(self.crowd.come_back())
 
 
+class Restless(Member):
+    """A page with many subscriptions that never rests."""
+
+    def __init__(self, crowd: Crowd):
+        super().__init__(crowd)
+        crowd.numbers += 1
+        # Another identifier on each connection, so that none can be told with another's text.
+        own = [{**identifier, "n": crowd.numbers} for identifier in crowd.order["identifiers"]]
+        ago = {"since": int(time.time()) - 60}
+        self.wanted = [subscribe_frame(identifier) for identifier in own]
+        self.cycle = itertools.cycle([frame for identifier in own for frame in (
+            command_frame("unsubscribe", identifier), command_frame("subscribe", identifier, history=ago),
+            command_frame("history", identifier, history=ago), subscribe_frame(identifier))])
+
+    def subscribe(self) -> None:
+        if self.wanted:
+            frames, self.wanted = self.wanted[:AT_ONCE], self.wanted[AT_ONCE:]
+            self.unanswered = len(frames)
+            self.transport.write(b"".join(frames))
+            return
+        if not self.settled.is_set():
+            self.settled.set()
+            self.working = asyncio.ensure_future(self.work())
+            if self.crowd.order["dawdles"]:
+                self.dawdling = asyncio.ensure_future(self.dawdle())
+
+    async def work(self) -> None:
+        each, due = round(self.crowd.order["frames"] * FRAMES_SECONDS), time.perf_counter()
+        while self.is_open and not self.crowd.is_over:
+            if self.transport.get_write_buffer_size() < UNSENT_BYTES:
+                self.transport.write(b"".join(itertools.islice(self.cycle, each)))
+                self.crowd.commands += each
+            # Late is late: what wasn't said isn't made up for, because that would pass the limit.
+            due = max(due + FRAMES_SECONDS, time.perf_counter())
+            await asyncio.sleep(due - time.perf_counter())
+
+    async def dawdle(self) -> None:
+        while self.is_open and not self.crowd.is_over:
+            self.transport.pause_reading()
+            await asyncio.sleep(DAWDLE_SECONDS)
+            self.transport.resume_reading()
+            await asyncio.sleep(TAKING_SECONDS)
+
+
 async def run() -> None:
     crowd = Crowd(json.loads(sys.stdin.readline()))
     for _ in range(crowd.order["connections"]):
@@ -130,7 +182,7 @@ async def run() -> None:
     if waiting:
         await asyncio.wait(waiting, timeout=OPENING_SECONDS)
     print(json.dumps(crowd.told()), flush=True)
-    crowd.bytes = crowd.returns = 0
+    crowd.bytes = crowd.returns = crowd.commands = 0
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     print(json.dumps(crowd.told()), flush=True)
     crowd.is_over = True

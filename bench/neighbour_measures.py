@@ -16,7 +16,7 @@ from urllib.parse import quote
 from bench import neighbour_probes as probes
 from bench.load import BenchError, Load, Target, probe, run_wrk
 from bench.neighbour_probes import Beside, Found
-from bench.neighbour_scene import OTHERS_ROWS, Crowd, Scene, meanwhile
+from bench.neighbour_scene import OTHERS_ROWS, STREAM_KEY, App, Crowd, Scene, meanwhile
 from bench.seed import RECIPIENTS
 from bench.stream_programs import cable_request, stream_request
 from bench.table import Figures, Report, percentile
@@ -32,7 +32,6 @@ LISTENERS = 12                # others with a cable and a stream each: so many s
 WITHIN_MS, PING_MS = 1_000, 4_000
 PAGES_FOLLOWED = 5_000        # of a filter, by next_cursor
 AGENT_BYTES = 15_600          # with the other fields just below the limit of a request's head
-STREAM_KEY = "0123456789abcdef" * 4
 
 
 HEADINGS = ["one client", "others", "idle: p50, p99", "beside readers: p99 (range)", "beside it: p99 (range)", "worst",
@@ -261,7 +260,7 @@ class Bench:
         count = self.options.cables
         with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
             order = {"request": cable_request(scene.token(scene.owner)).decode(), "channel": {"channel": "NotificationsChannel"}}
-            self._listened(f"{count} cables of one user, each subscribed {self.options.subscriptions} times to the same", scene, count, order)
+            self.listened(f"{count} cables of one user, each subscribed {self.options.subscriptions} times to the same", scene, count, order)
 
     def visitors(self) -> None:
         count = self.options.visitors
@@ -269,16 +268,18 @@ class Bench:
                          CAMPANILE_CABLE_SIGNED_STREAMS_ONLY="true") as scene:
             name = scene.command("stream-name", "notifications:owner")
             order = {"request": cable_request(None).decode(), "channel": {"channel": "Turbo::StreamsChannel", "signed_stream_name": name}}
-            self._listened(f"{count} visitors' cables, each subscribed {self.options.subscriptions} times to one signed name", scene, count, order)
+            self.listened(f"{count} visitors' cables, each subscribed {self.options.subscriptions} times to one signed name", scene, count, order)
 
     def streams(self) -> None:
         count = self.options.streams
         with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
             order = {"request": stream_request("/notifications/stream", scene.token(scene.owner)).decode()}
-            self._listened(f"{count} event streams of one user", scene, count, order)
+            self.listened(f"{count} event streams of one user", scene, count, order)
 
-    def _listened(self, title: str, scene: Scene, count: int, order: dict) -> None:
-        """Others are told their own changes while one client's many connections are told each of ten changes a second."""
+    def listened(self, title: str, scene: Scene, count: int, order: dict,
+                 app: App | None = None) -> list[tuple[dict, dict, int]]:
+        """Others are told their own changes while one client's many connections are told each of ten changes a second, and each of
+        what the app broadcasts. Returns what the crowd of each round got at its beginning and at its end, and the number of changes."""
         seconds, server = self.options.listen, scene.server
         users, numbers = scene.others[:LISTENERS], itertools.count()
         page = scene.write("page", [scene.request("GET", "/notifications?limit=50")])
@@ -288,14 +289,16 @@ class Bench:
         def look(beside: Beside) -> Found:
             changes = [scene.create(user_id=users[number % len(users)], title=f"change {number}")
                        for number in range(int(CHANGES_PER_SECOND * seconds))]
-            return probes.listen(server.port, tokens, changes, CHANGES_PER_SECOND, seconds, self.options.patience, beside)
+            return probes.listen(server.port, tokens, changes, CHANGES_PER_SECOND, seconds, self.options.patience, beside,
+                                 app and app.to_others(len(users), len(changes)))
 
         @contextlib.contextmanager
         def crowd(_: int) -> Iterator[None]:
             server.forget_peak()
             resident, over = server.resident_mib(), threading.Event()
             with Crowd(order) as attacker:
-                with meanwhile(lambda: self._patch(scene, numbers, over)) as patched:
+                with meanwhile(lambda: self._patch(scene, numbers, over)) as patched, \
+                        meanwhile(lambda: app and app.broadcast(over)):
                     try:
                         time.sleep(self.options.lead)
                         yield
@@ -314,12 +317,15 @@ class Bench:
             memory["readers"].append([server.resident_mib(peak=True)])
 
         waits = self._rounds(title, scene, self.options.listens, look, {"readers": readers, "beside": crowd})
-        for name, at_most in (("event on a cable", WITHIN_MS), ("event on a stream", WITHIN_MS), ("ping gap", PING_MS)):
+        for name, at_most in (("event on a cable", WITHIN_MS), ("event on a stream", WITHIN_MS), ("broadcast", WITHIN_MS), ("ping gap", PING_MS)):
+            if name not in waits:
+                continue
             self.report.rows.append(Line(title, name, waits[name], at_most))
         # What the crowd of an earlier round has left behind is no price of what comes later.
         memory.update((phase, memory[phase][:1]) for phase in ("idle", "readers"))
         self.report.rows.append(Line(title, "the server's memory, at most", memory, is_judged=False, unit=" MiB"))
         self.report.notes.append(f"{title}: {self._told(crowds)}")
+        return crowds
 
     @staticmethod
     def _told(crowds: list[tuple[dict, dict, int]]) -> str:
@@ -327,7 +333,8 @@ class Bench:
             return Figures([crowd[which][name] / unit for crowd in crowds]).text(0)
         subscriptions = f", {figures(0, 'confirmed')} subscriptions and {figures(0, 'rejected')} rejections" \
             if any(opened["confirmed"] + opened["rejected"] for opened, _, _ in crowds) else ""
-        return (f"got {figures(0, 'open')} connections{subscriptions}; {figures(1, 'bytes', 1e6)} MB came with "
+        commands = f"; said {figures(1, 'commands')} times something" if any(ended["commands"] for _, ended, _ in crowds) else ""
+        return (f"got {figures(0, 'open')} connections{subscriptions}{commands}; {figures(1, 'bytes', 1e6)} MB came with "
                 f"{Figures([crowd[2] for crowd in crowds]).text(0)} changes; came back {figures(1, 'returns')} times, "
                 f"{figures(1, 'open')} connections at the end")
 

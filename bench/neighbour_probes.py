@@ -130,9 +130,9 @@ class Listener:
         self.ready = asyncio.Event()
         self.is_closed = False
 
-    async def hear(self, how, reader, writer, token: str) -> None:
+    async def hear(self, how, reader, writer, *more) -> None:
         try:
-            await how(reader, writer, token)
+            await how(reader, writer, *more)
         except (OSError, EOFError):
             self.is_closed = True
             self.ready.set()
@@ -161,10 +161,10 @@ class Listener:
                 self.took(line)
                 self.ready.set()   # the present badge comes first
 
-    async def cable(self, reader, writer, token: str) -> None:
+    async def cable(self, reader, writer, token: str, identifier: dict | None = None) -> None:
         writer.write(cable_request(token))
         await self._head(reader, b"101")
-        writer.write(subscribe_frame())
+        writer.write(subscribe_frame(identifier))
         while True:
             first, size = await reader.readexactly(2)
             if size == 126:
@@ -183,26 +183,42 @@ class Listener:
             raise BenchError(f"others: a stream was refused with {head[:60]!r}")
 
 
+@dataclass
+class Broadcasts:
+    """What an app broadcasts to the others: each has a stream of its own."""
+
+    identifiers: list[dict]
+    requests: list[bytes]   # number n tells `change n` to user n modulo their number
+
+
 def listen(port: int, tokens: list[str], changes: list[bytes], per_second: float, seconds: float, patience: float,
-           beside: Beside) -> Found:
-    """Each of the users has a stream and a cable, open before the rest begins; `changes[n]` is a request that tells number n to
-    user n modulo their number. Afterwards waits until all has come and each cable has had its next ping, but not longer than the
-    patience: what hasn't come then, or never will, counts as long as that."""
-    found, sent, ended = Found(), [], []
+           beside: Beside, broadcasts: Broadcasts | None = None) -> Found:
+    """Each of the users has a stream and a cable, open before the rest begins, and one more cable if there are broadcasts; `changes[n]`
+    is a request that tells number n to user n modulo their number. Afterwards waits until all has come and each cable has had its next
+    ping, but not longer than the patience: what hasn't come then, or never will, counts as long as that."""
+    found, sent, said, ended = Found(), [], [], []
     streams, cables = [Listener() for _ in tokens], [Listener() for _ in tokens]
-    who = {one: number for kind in (streams, cables) for number, one in enumerate(kind)}
+    pages = [Listener() for _ in tokens] if broadcasts else []
+    kinds = [("event on a stream", streams, sent), ("event on a cable", cables, sent)] + ([("broadcast", pages, said)] if broadcasts else [])
+    everybody = [one for _, kind, _ in kinds for one in kind]
 
     async def hear(opened) -> None:
+        links = iter(opened)
         await asyncio.gather(
-            *(one.hear(one.stream, *link, token) for one, link, token in zip(streams, opened, tokens)),
-            *(one.hear(one.cable, *link, token) for one, link, token in zip(cables, opened[len(tokens):], tokens)))
+            *(one.hear(one.stream, *next(links), token) for one, token in zip(streams, tokens)),
+            *(one.hear(one.cable, *next(links), token) for one, token in zip(cables, tokens)),
+            *(one.hear(one.cable, *next(links), token, broadcasts.identifiers[number])
+              for number, (one, token) in enumerate(zip(pages, tokens))))
         await asyncio.Event().wait()   # also when all are closed, the changes are told
 
     async def tell() -> None:
-        await asyncio.gather(*(one.ready.wait() for one in streams + cables))
+        await asyncio.gather(*(one.ready.wait() for one in everybody))
         await asyncio.to_thread(beside.__enter__)   # takes its time, and pings go on meanwhile
         try:
-            await paced(port, changes, per_second, seconds, found, "create", sent)
+            telling = [paced(port, changes, per_second, seconds, found, "create", sent)]
+            if broadcasts:
+                telling.append(paced(port, broadcasts.requests, per_second, seconds, found, "POST /broadcasts", said))
+            await all_of(*telling)
             end = time.perf_counter()
             while is_awaited(end) and time.perf_counter() < end + patience:
                 await asyncio.sleep(0.05)
@@ -212,12 +228,12 @@ def listen(port: int, tokens: list[str], changes: list[bytes], per_second: float
 
     def is_awaited(end: float) -> bool:
         """Whether something may still come: an event, or the ping after the end of the changes."""
-        open_ones = [one for one in streams + cables if not one.is_closed]
-        return any(number not in one.seen for one in open_ones for number in range(who[one], len(sent), len(tokens))) \
-            or patience > PING_SECONDS and any(one.heard[-1] < end for one in open_ones if one in cables)
+        return any(number not in one.seen for _, kind, moments in kinds for who, one in enumerate(kind) if not one.is_closed
+                   for number in range(who, len(moments), len(tokens))) \
+            or patience > PING_SECONDS and any(one.heard[-1] < end for one in cables + pages if not one.is_closed)
 
     async def run() -> None:
-        async with connections(port, 2 * len(tokens)) as opened:
+        async with connections(port, len(everybody)) as opened:
             hearing, telling = asyncio.ensure_future(hear(opened)), asyncio.ensure_future(tell())
             try:
                 done, _ = await asyncio.wait({hearing, telling}, return_when=asyncio.FIRST_COMPLETED)
@@ -228,9 +244,9 @@ def listen(port: int, tokens: list[str], changes: list[bytes], per_second: float
                 await asyncio.gather(hearing, telling, return_exceptions=True)
 
     within(run(), seconds + patience + AWAITED_SECONDS, found)   # what goes on beside takes its time to begin and to end
-    for name, kind in (("event on a stream", streams), ("event on a cable", cables)):
-        moments = [kind[number % len(kind)].seen.get(number) for number in range(len(sent))]
-        found.waits[name] = [milliseconds(start, end) if end else patience * 1e3 for start, end in zip(sent, moments)]
-    found.closed = sum(one.is_closed for one in streams + cables)
-    found.waits["ping gap"] = [gap for one in cables for gap in one.gaps(ended[0])]
+    for name, kind, started in kinds:
+        moments = [kind[number % len(kind)].seen.get(number) for number in range(len(started))]
+        found.waits[name] = [milliseconds(start, end) if end else patience * 1e3 for start, end in zip(started, moments)]
+    found.closed = sum(one.is_closed for one in everybody)
+    found.waits["ping gap"] = [gap for one in cables + pages for gap in one.gaps(ended[0])]
     return found

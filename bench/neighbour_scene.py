@@ -1,6 +1,7 @@
 """A server for neighbours.py with the inboxes of the one and of the others, and what goes on beside: load on threads, the crowd."""
 
 import contextlib
+import itertools
 import json
 import sqlite3
 import subprocess
@@ -10,12 +11,16 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench.broadcast_programs import signed_identifier
 from bench.load import BROWSER, HERE, BenchError, request, write_requests
+from bench.neighbour_probes import Broadcasts
 from bench.processes import Programs
 from bench.seed import fill_inboxes, notification
 from e2e.harness import user_token
 
 OTHERS, OTHERS_ROWS = 50, 60
+STREAM_KEY = "0123456789abcdef" * 4
+BROADCASTS_PER_SECOND, BROADCAST_BYTES = 10, 2_000   # to one client's streams
 
 
 @contextlib.contextmanager
@@ -131,3 +136,31 @@ class Scene:
         with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as db:
             return [str(uuid.UUID(bytes=row[0])) for row in db.execute(
                 "SELECT id FROM notifications WHERE inbox_id = (SELECT id FROM inboxes WHERE user_id = ?) ORDER BY id", (self.owner,))]
+
+
+class App:
+    """An app of a scene that broadcasts to streams of its own: one of each of the others, and those of the one client."""
+
+    def __init__(self, scene: Scene, streams: list[str]):
+        self.scene, self.streams = scene, streams
+        self.key = scene.command("keys", "create", "pages", "--broadcast")
+
+    def _body(self, messages: list[tuple[str, str]]) -> bytes:
+        return json.dumps([{"stream": stream, "data": data} for stream, data in messages]).encode()
+
+    def fill(self, messages: int, size: int) -> None:
+        """Broadcasts so many messages to each of the one client's streams, which are kept, and so may be asked for."""
+        for stream in self.streams:
+            self.scene.server.call("POST", "/broadcasts", self.key, self._body([(stream, "x" * size)] * messages))
+
+    def to_others(self, others: int, count: int) -> Broadcasts:
+        return Broadcasts(
+            [signed_identifier(STREAM_KEY, f"other:{number}") for number in range(others)],
+            [request("POST", "/broadcasts", self.key, self._body([(f"other:{number % others}", f"change {number}")])) for number in range(count)])
+
+    def broadcast(self, over: threading.Event) -> None:
+        """Broadcasts to the one client's streams in turn."""
+        for stream in itertools.cycle(self.streams):
+            if over.wait(1 / BROADCASTS_PER_SECOND):
+                return
+            self.scene.server.call("POST", "/broadcasts", self.key, self._body([(stream, "y" * BROADCAST_BYTES)]))

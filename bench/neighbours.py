@@ -13,11 +13,12 @@ from bench.load import HERE
 from bench.neighbour_jobs import JOBS
 from bench.neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, Bench
 from bench.neighbour_measures import MEASURES as BIG_REQUESTS
+from bench.neighbour_pages import MEASURES as PAGES
 from bench.processes import run
 from bench.table import Figures, Report, machine_facts
 
 PROJECT = HERE.parent
-MEASURES = BIG_REQUESTS | JOBS
+MEASURES = BIG_REQUESTS | PAGES | JOBS
 # Name, usual and short value, and what it is.
 SIZES = [("rows", 420_000, 2_100, "rows of a large inbox"),
          ("rounds", 5, 1, "rounds of what is asked"),

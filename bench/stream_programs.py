@@ -57,8 +57,8 @@ def socket_request(target: str, token: str | None = None, *more: str) -> bytes:
         "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", *more])
 
 
-def cable_request(token: str | None) -> bytes:
-    return socket_request("/cable", token, "Sec-WebSocket-Protocol: actioncable-v1-json, actioncable-unsupported")
+def cable_request(token: str | None, protocols: str = "actioncable-v1-json, actioncable-unsupported") -> bytes:
+    return socket_request("/cable", token, f"Sec-WebSocket-Protocol: {protocols}")
 
 
 def subscribe_frame(identifier: dict | None = None) -> bytes:
@@ -69,9 +69,10 @@ def subscribe_frame(identifier: dict | None = None) -> bytes:
 def command_frame(command: str, identifier: dict, **more) -> bytes:
     """A command in a masked text frame (RFC 6455 section 5.2)."""
     content = json.dumps({"command": command, "identifier": json.dumps(identifier), **more}).encode()
-    mask = b"\x37\xfa\x21\x3d"
-    size = bytes([0x80 | len(content)]) if len(content) < 126 else b"\xfe" + len(content).to_bytes(2, "big")
-    return b"\x81" + size + mask + bytes(byte ^ mask[n % 4] for n, byte in enumerate(content))
+    mask, length = b"\x37\xfa\x21\x3d", len(content)
+    size = bytes([0x80 | length]) if length < 126 else b"\xfe" + length.to_bytes(2, "big")
+    masked = int.from_bytes(content, "big") ^ int.from_bytes((mask * (length // 4 + 1))[:length], "big")
+    return b"\x81" + size + mask + masked.to_bytes(length, "big")
 
 
 class StreamServer(Server):
