@@ -175,7 +175,7 @@ import Testing
         try await client.send((0..<Limits.cableFramesPerPing).flatMap { _ in pong } + ClientFrame.bytes(9, [1]))
         let frames = try await client.framesUntilEnd()
         #expect(frames.map(\.closeCode) == [1_008])
-        #expect(frames.map(\.closeReason) == ["more than 600 frames between two pings"])
+        #expect(frames.map(\.closeReason) == ["more than \(Limits.cableFramesPerPing) frames between two pings"])
         client.finishSending()
         try await fixture.untilEmpty()
         await fixture.stop()
@@ -192,7 +192,22 @@ import Testing
             #expect(try await client.framesUntilEnd().map(\.closeCode) == [1_008])
         }
         let lines = log.lines.filter { $0.hasPrefix("warning") }
-        #expect(lines == ["warning A cable client was closed with 1008: it sent more than 600 frames between two pings."])
+        let reason = "it sent more than \(Limits.cableFramesPerPing) frames between two pings"
+        #expect(lines == ["warning A cable client was closed with 1008: \(reason)."])
+        await fixture.stop()
+    }
+
+    @Test("opening a page with as many subscriptions as may be, and two quick visits, are no flood")
+    func quickVisitsAreNoFlood() async throws {
+        let fixture = CableFixture()
+        let client = try await fixture.welcomed()
+        let page = (0..<Limits.cableSubscriptions).map { "{\"channel\":\"NotificationsChannel\",\"n\":\($0)}" }
+        let come = page.flatMap(ClientFrame.subscribe)
+        let visit = page.flatMap { ClientFrame.command("unsubscribe", $0) } + come
+        try await client.send(come + visit + visit + ClientFrame.bytes(9, [1]))
+        var last = try await client.frame()
+        while let answer = last, answer.opcode == 1 { last = try await client.frame() }
+        #expect(last == .pong([1]))
         await fixture.stop()
     }
 
