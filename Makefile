@@ -283,7 +283,7 @@ bench-short: ## Show that the benchmarks run, a measure or two of each, with the
 	@echo "==> bench: short runs that judge no figure"
 	@python3 -m bench.bench --short --only badge --only start --binary "$(DEBUG)" --results .build/bench-short.md
 	@python3 -m bench.pushes --short --only throughput --deliveries 200 --binary "$(DEBUG)" --results .build/bench-pushes-short.md
-	@python3 -m bench.streams --short --only fanout --subscribers 50 --binary "$(DEBUG)" --results .build/bench-streams-short.md
+	@python3 -m bench.streams --short --only fanout --only broadcast --subscribers 50 --binary "$(DEBUG)" --results .build/bench-streams-short.md
 	@python3 -m bench.neighbours --short --only filters --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
 	@python3 -m bench.retention --short --entries 2000 --seconds 1 --binary "$(DEBUG)" --results .build/bench-retention-short.md
 
@@ -308,7 +308,7 @@ inbox-long: setup-tests build-tests ## <campanile-inbox> with 10,000 entries
 # A must that is missed doesn't keep the others from being measured.
 bench: build ## Measure the release binary: against bare C, aioapns and nchan, and neighbours; 40 minutes; bench/results*.md
 	@test -e /usr/lib/nginx/modules/ngx_nchan_module.so || { \
-		echo "bench: nchan is missing, which streams are held against: apt-get install nginx libnginx-mod-nchan" >&2; exit 2; }
+		echo "bench: nchan is missing, which streams are held against: apt-get install nginx libnginx-mod-nchan libuv1" >&2; exit 2; }
 	@echo "==> bench: about 40 minutes; leave the machine alone meanwhile"
 	@status=0; \
 	python3 -m bench.bench --binary "$(RELEASE)" || status=$$?; \

@@ -100,5 +100,5 @@ def uwebsockets_room(programs: StreamPrograms, venv: Path) -> OtherRoom:
     python = virtual_environment(venv, HERE / "uwebsockets_requirements.txt", "--without-uwebsockets")
     imported = subprocess.run([str(python), "-c", "import socketify"], capture_output=True, text=True)
     if imported.returncode:
-        raise BenchError("socketify doesn't run (apt-get install libuv1, or --without-uwebsockets): " + imported.stderr.strip()[-300:])
+        raise BenchError("socketify doesn't run (apt-get install libuv1): " + imported.stderr.strip()[-300:])
     return OtherRoom("uWebSockets", programs, UWebSockets(python, programs.folder, programs.log), "/sub", "/pub")

@@ -1,8 +1,8 @@
 """The measures of an app's own broadcasts for streams.py: how fast one stream's WebSocket subscribers get them, and what a connection with
 many subscriptions costs."""
 
+import contextlib
 import time
-from collections.abc import Callable
 
 from bench.broadcast_programs import STREAM, CampanileRoom, OtherRoom, nchan_room, uwebsockets_room
 from bench.load import BenchError
@@ -29,8 +29,11 @@ class Broadcasts:
         self.numbers = 0
 
     def measure(self) -> None:
-        for room in self.rooms:
-            self.listening[room.name] = room.listening(self.count)
+        with contextlib.ExitStack() as stack:
+            self.listening = {room.name: stack.enter_context(room.listening(self.count)) for room in self.rooms}
+            self._rounds()
+
+    def _rounds(self) -> None:
         for number in range(self.options.rounds + 1):
             for room in self.rooms[::-1] if number % 2 else self.rooms:
                 single = self._round(room, 1)
@@ -56,12 +59,6 @@ class Broadcasts:
         answer["bytes"] /= self.count * count
         time.sleep(0.2)   # what the server owes after it
         return answer
-
-    def end(self) -> None:
-        for one in self.listening.values():
-            one.__exit__()
-        for room in self.rooms:
-            room.server.stop()
 
     def tell(self) -> None:
         sizes = {name: {answer["bytes"] for answer in answers} for name, answers in self.bursts.items()}
@@ -99,17 +96,21 @@ class Broadcasts:
 
 def broadcast(bench) -> None:
     """One stream's subscribers get an app's broadcasts, in turns with nchan's and uWebSockets'."""
-    begin: list[Callable] = [CampanileRoom]
-    if bench.nchan:
-        begin.append(lambda programs: nchan_room(programs, WORKERS))
-    if not bench.options.without_uwebsockets:
-        begin.append(lambda programs: uwebsockets_room(programs, bench.options.venv))
-    run = Broadcasts(bench, [])
+    rooms: list[CampanileRoom | OtherRoom] = []
     try:
-        run = Broadcasts(bench, [start(bench.programs) for start in begin])
+        rooms.append(CampanileRoom(bench.programs))
+        if bench.nchan:
+            rooms.append(nchan_room(bench.programs, WORKERS))
+        if not bench.options.without_uwebsockets:
+            try:
+                rooms.append(uwebsockets_room(bench.programs, bench.options.venv))
+            except BenchError as error:   # it is told and not judged
+                bench.report.notes.append(f"broadcast: uWebSockets doesn't run here: {error}")
+        run = Broadcasts(bench, rooms)
         run.measure()
     finally:
-        run.end()
+        for room in rooms:
+            room.server.stop()
     run.tell()
 
 
