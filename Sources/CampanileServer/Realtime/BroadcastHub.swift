@@ -400,8 +400,9 @@ private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
     let stream: BroadcastStream
     let subscriber: any Subscriber
     private let hub: BroadcastHub
-    private let cancelled = Atomic<Bool>(false)
+    // Here, and not before the phase, it takes no word of its own: there are very many of these.
     var phase = Phase.catchingUp(after: .max)
+    private let cancelled = Atomic<Bool>(false)
     /// True while its next part is being read.
     var isRead = false
     /// True until it is told that it has what it asked for.

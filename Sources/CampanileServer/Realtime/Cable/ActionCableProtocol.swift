@@ -42,9 +42,8 @@ enum ActionCableAction: Equatable {
 /// of the hub.
 struct ActionCableProtocol {
     private struct Subscription {
-        let identifier: [UInt8]
+        let to: IdentifiedStream
         let number: Int
-        let stream: CableStream
     }
 
     private let rules: CableRules
@@ -119,7 +118,7 @@ struct ActionCableProtocol {
 
     private mutating func subscribe(_ identifier: [UInt8], _ history: CableHistory?) -> [ActionCableAction] {
         guard identifier.count <= Limits.cableIdentifierBytes else { return refuse(identifier, beyond: .identifier) }
-        let known = subscriptions.firstIndex { $0.identifier == identifier }
+        let known = subscriptions.firstIndex { $0.to.identifier == identifier }
         if known == nil, let limit = limit(beforeAdding: identifier) { return refuse(identifier, beyond: limit) }
         switch judge(identifier) {
         case .refused(let sentence): return refuse(identifier, sentence)
@@ -142,19 +141,20 @@ struct ActionCableProtocol {
     ) -> [ActionCableAction] {
         let former = known.map { subscriptions.remove(at: $0) }
         numbers += 1
-        subscriptions.append(Subscription(identifier: identifier, number: numbers, stream: stream))
+        let to = rules.streams.shared(identifier, stream)
+        subscriptions.append(Subscription(to: to, number: numbers))
         var place: BroadcastPlace?
         if sid != nil, case .own(let own) = stream { place = history?.place(in: own.name) }
         let leave = former.map { [ActionCableAction.stopListening(number: $0.number)] } ?? []
-        return leave + [.listen(number: numbers, stream, from: place, identifier: identifier)]
+        return leave + [.listen(number: numbers, to.stream, from: place, identifier: to.identifier)]
     }
 
     private mutating func replay(_ identifier: [UInt8], _ history: CableHistory) -> [ActionCableAction] {
-        guard sid != nil, let known = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
+        guard sid != nil, let known = subscriptions.firstIndex(where: { $0.to.identifier == identifier }) else {
             rules.log.noEffect("It asks for the history of what it has no subscription to.")
             return []
         }
-        let stream = subscriptions[known].stream
+        let stream = subscriptions[known].to.stream
         // What happens in an inbox is asked for over HTTP.
         guard case .own(let own) = stream, history.place(in: own.name) != nil else {
             return [.say(CableText.rejectedHistory(identifier))]
@@ -163,7 +163,7 @@ struct ActionCableProtocol {
     }
 
     private mutating func unsubscribe(_ identifier: [UInt8]) -> [ActionCableAction] {
-        guard let index = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
+        guard let index = subscriptions.firstIndex(where: { $0.to.identifier == identifier }) else {
             rules.log.noEffect("It unsubscribes without a subscription.")
             return []
         }
@@ -183,16 +183,16 @@ struct ActionCableProtocol {
     /// The limit that another subscription would exceed, whatever its stream.
     private func limit(beforeAdding identifier: [UInt8]) -> CableLimit? {
         if subscriptions.count >= Limits.cableSubscriptions { return .subscriptions }
-        let bytes = subscriptions.reduce(identifier.count) { $0 + $1.identifier.count }
+        let bytes = subscriptions.reduce(identifier.count) { $0 + $1.to.identifier.count }
         return bytes > Limits.cableIdentifiersBytes ? .identifiers : nil
     }
 
     /// The limit that another subscription to a stream would exceed: whatever happens in it is said once for each identifier,
     /// with the identifier, and the client may write that in as many ways as it likes.
     private func limit(beforeAdding identifier: [UInt8], to stream: CableStream) -> CableLimit? {
-        let others = subscriptions.filter { $0.stream == stream }
+        let others = subscriptions.filter { $0.to.stream == stream }
         if others.count >= Limits.cableSubscriptionsPerStream { return .subscriptionsOfStream }
-        let bytes = others.reduce(identifier.count) { $0 + $1.identifier.count }
+        let bytes = others.reduce(identifier.count) { $0 + $1.to.identifier.count }
         return bytes > Limits.cableIdentifierBytesPerStream ? .identifiersOfStream : nil
     }
 

@@ -14,6 +14,8 @@ final class CableRules: Sendable {
     /// True if a connection without a user token is welcome; it may subscribe to signed streams only.
     let signedStreamsOnly: Bool
     let log: CableLog
+    /// The app's own streams that connections have.
+    let streams = IdentifiedStreams()
     /// The keys of all apps and of those that have their own.
     private let keys: [(signer: Signer, key: SignedStreamName.Key)]
 
