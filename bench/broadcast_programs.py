@@ -22,7 +22,13 @@ from bench.stream_programs import (
 )
 from e2e.harness import free_port
 
-STREAM = "room:7"
+
+def stream_of(model: str, number: int) -> str:
+    """The name that `turbo_stream_from model, :messages` signs."""
+    return base64.b64encode(f"gid://shop/{model}/{number}".encode()).decode().rstrip("=") + ":messages"
+
+
+STREAM = stream_of("Room", 7)
 
 
 def signed_identifier(key: str, stream: str) -> dict:

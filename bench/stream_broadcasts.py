@@ -2,9 +2,10 @@
 many subscriptions costs."""
 
 import contextlib
+import json
 import time
 
-from bench.broadcast_programs import STREAM, CampanileRoom, OtherRoom, nchan_room, uwebsockets_room
+from bench.broadcast_programs import STREAM, CampanileRoom, OtherRoom, nchan_room, signed_identifier, stream_of, uwebsockets_room
 from bench.load import BenchError
 from bench.stream_programs import Subscribers
 from bench.table import Figures, Row
@@ -117,8 +118,8 @@ def broadcast(bench) -> None:
 def subscriptions(bench) -> None:
     """What a connection costs with one subscription and with many, to streams that all pages have and to streams of its own."""
     count = bench.options.cables
-    shared = [STREAM, *(f"room:{number}" for number in range(100, 99 + MANY_SUBSCRIPTIONS))]
-    own = [[f"user:{user}:{number}" for number in range(MANY_SUBSCRIPTIONS)] for user in range(count)]
+    shared = [STREAM, *(stream_of("Room", number) for number in range(100, 99 + MANY_SUBSCRIPTIONS))]
+    own = [[stream_of("Card", user * MANY_SUBSCRIPTIONS + number) for number in range(MANY_SUBSCRIPTIONS)] for user in range(count)]
     most = CONNECTION_BYTES + SUBSCRIPTION_BYTES * MANY_SUBSCRIPTIONS
     for title, streams, at_most in (
             ("1 subscription, all to one stream", [shared[:1]], CONNECTION_BYTES + SUBSCRIPTION_BYTES),
@@ -136,4 +137,4 @@ def subscriptions(bench) -> None:
         bench.report.rows.append(Row(f"memory of a cable connection with {title}, {count:,} connections", "", "", Figures([price.pss]), 0, " B",
                                      at_most=at_most, cpu=f"{price.cpu_us:.2f} a second"))
     bench.report.notes.append(f"subscriptions: must: {CONNECTION_BYTES:,} B a connection and {SUBSCRIPTION_BYTES:g} B for each subscription; "
-                              "identifiers of signed names, of some 170 bytes")
+                              f"identifiers of {len(json.dumps(signed_identifier('', STREAM)))} bytes")
