@@ -389,7 +389,7 @@ private struct BroadcastAudience {
 
 /// One subscription to a stream of an app's own.
 ///
-/// Sendable: but for the cancellation, what changes is touched on the loop's thread only.
+/// Sendable: but for two atomics, what changes is touched on the loop's thread only.
 private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
     enum Phase {
         case catchingUp(after: Int64)
@@ -403,6 +403,7 @@ private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
     // Here, and not before the phase, it takes no word of its own: there are very many of these.
     var phase = Phase.catchingUp(after: .max)
     private let cancelled = Atomic<Bool>(false)
+    private let live = Atomic<Bool>(false)
     /// True while its next part is being read.
     var isRead = false
     /// True until it is told that it has what it asked for.
@@ -421,6 +422,7 @@ private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
         if owesConfirmation { tell(.confirmed) }
         owesConfirmation = false
         phase = .live(from: offset)
+        live.store(true, ordering: .releasing)
     }
 
     func tell(_ reply: HistoryReply) {
@@ -428,7 +430,11 @@ private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
         subscriber.deliver(EventBatch(reply))
     }
 
-    func drained() { hub.perform { [self] in hub.carryOn(self) } }
+    func drained() {
+        // Each broadcast drains thousands, and who is live waits for nothing.
+        guard !live.load(ordering: .acquiring) else { return }
+        hub.perform { [self] in hub.carryOn(self) }
+    }
 
     func cancel() {
         cancelled.store(true, ordering: .sequentiallyConsistent)
