@@ -138,7 +138,7 @@ class Restless(Member):
         crowd.numbers += 1
         # Another identifier on each connection, so that none can be told with another's text.
         own = [{**identifier, "n": crowd.numbers} for identifier in crowd.order["identifiers"]]
-        ago = {"since": int(time.time()) - 60}
+        ago = {"since": int(time.time()) - 240}   # less than they are kept
         self.wanted = [subscribe_frame(identifier) for identifier in own]
         self.cycle = itertools.cycle([frame for identifier in own for frame in (
             command_frame("unsubscribe", identifier), command_frame("subscribe", identifier, history=ago),
