@@ -17,9 +17,10 @@ module Campanile
   autoload :Notifiable, "campanile/notifiable"
   autoload :RecordJob, "campanile/notifiable"
 
-  class << self
-    attr_writer :client
+  BROADCASTER = Mutex.new
+  private_constant :BROADCASTER
 
+  class << self
     def configuration = @configuration ||= Configuration.new
 
     def configure
@@ -28,12 +29,17 @@ module Campanile
 
     def client = @client ||= Client.new(configuration)
 
+    # Another one's broadcasts have a broadcaster of their own.
+    def client=(client)
+      @client, @broadcaster = client, nil
+    end
+
     %i[notify notify_all preview edit withdraw give_badge reads deliveries sandbox_pushes inbox user_token].each do |name|
       define_method(name) { |*arguments, **fields| client.public_send(name, *arguments, **fields) }
     end
 
-    # What sends this program's broadcasts.
-    def broadcaster = @broadcaster ||= Broadcaster.new(client)
+    # The one that sends this program's broadcasts: two would mix up their order.
+    def broadcaster = @broadcaster || BROADCASTER.synchronize { @broadcaster ||= Broadcaster.new(client) }
 
     # Which of these ids a user has handled elsewhere, and the number: a Reconciliation.
     def reconcile(user, ids) = inbox(user).reconcile(ids)

@@ -3,19 +3,40 @@ require "front"
 
 class BroadcasterTest < CampanileTest
   SECONDS = 30
+  NOWHERE = "http://127.0.0.1:1"
 
   def setup
     super
-    @now = 0
+    @now = @pauses = 0
   end
 
   def broadcaster(**settings)
-    Campanile::Broadcaster.new(client(**settings), clock: -> { @now }, sleep: ->(_) { Thread.pass })
+    Campanile::Broadcaster.new(client(**settings), clock: -> { @now }, sleep: ->(_) { @pauses += 1 })
+  end
+
+  # Lets it be a time until attempts have failed then.
+  def at(time)
+    @now, before = time, @pauses
+    Timeout.timeout(SECONDS) { Thread.pass until @pauses >= before + 3 }
+  end
+
+  # Yields one that can't reach its server, and answers what it says.
+  def out_of_reach(**settings)
+    mine = broadcaster(url: NOWHERE, **settings)
+    capture_io do
+      yield mine
+      @now += 1_000
+      assert mine.flush(SECONDS)
+    end.last
   end
 
   def offset = campanile.broadcast_position.split(":").last.to_i
 
   def sent(front) = front.requests.map { |request| JSON.parse(request.split("\r\n\r\n", 2).last) }
+
+  def data(front) = sent(front).flatten.map { |one| one["data"] }
+
+  def lost(mine) = assert_raises(Campanile::BroadcastsLost) { mine.broadcast("messages", "after it") }
 
   def test_broadcasts_go_in_their_order_and_in_few_calls
     before = offset
@@ -23,7 +44,7 @@ class BroadcasterTest < CampanileTest
       mine = broadcaster(url: front.url)
       250.times { |number| mine.broadcast("messages", number.to_s) }
       assert mine.flush(SECONDS)
-      assert_equal (0...250).map(&:to_s), sent(front).flatten.map { |one| one["data"] }
+      assert_equal (0...250).map(&:to_s), data(front)
       assert_operator front.requests.size, :<=, 200
       assert_operator sent(front).map(&:size).max, :<=, 100
     end
@@ -36,59 +57,134 @@ class BroadcasterTest < CampanileTest
       mine = broadcaster(url: front.url)
       mine.broadcast("messages", "x")
       assert mine.flush(SECONDS)
-      assert_equal [4, 1], [sent(front).size, sent(front).map { |call| call[0]["id"] }.uniq.size]
+      assert_equal [4, 1, 3], [sent(front).size, sent(front).map { |call| call[0]["id"] }.uniq.size, @pauses]
     end
     assert_equal before + 1, offset
   end
 
-  def test_after_half_a_minute_it_is_lost_and_the_next_call_says_so_once
-    mine = broadcaster(url: "http://127.0.0.1:1")
-    _, said = capture_io do
-      mine.broadcast("messages", "x")
-      refute mine.flush(0.2)
-      @now = 31
+  def test_what_comes_while_another_is_sent_again_stays_behind_it
+    Front.open(*([[:refuse, 503]] * 20), *([:lose, :pass] * 5)) do |front|
+      mine = broadcaster(url: front.url)
+      200.times do |number|
+        mine.broadcast("messages", number.to_s)
+        Thread.pass
+      end
       assert mine.flush(SECONDS)
+      assert_operator sent(front).size, :>, 20
+      assert_equal (0...200).map(&:to_s), sent(front).flatten.uniq { |one| one["id"] }.map { |one| one["data"] }
     end
-    assert_includes said, "1 broadcasts were lost"
-    lost = assert_raises(Campanile::BroadcastsLost) { mine.broadcast("messages", "y") }
-    assert_kind_of Campanile::Unreachable, lost.cause
-    mine.broadcast("messages", "z")
-    @now = 100
-    capture_io { assert mine.flush(SECONDS) }
   end
 
-  def test_one_that_is_refused_keeps_no_other_back
+  def test_it_is_sent_again_for_half_a_minute
+    said = out_of_reach do |mine|
+      mine.broadcast("messages", "first")
+      at 20
+      mine.broadcast("messages", "second")
+      at 30
+      mine.broadcast("messages", "third")
+      at 31
+      assert_includes lost(mine).message, "1 of them"
+    end
+    assert_equal ["1 broadcasts", "3 broadcasts"], said.scan(/\d broadcasts/)
+  end
+
+  def test_a_loss_is_told_once_by_a_call_whose_own_broadcast_goes
+    before = offset
+    Front.open do |front|
+      mine = broadcaster(url: front.url)
+      front.next_is(:refuse, 422)
+      capture_io do
+        mine.broadcast("messages", "refused")
+        assert mine.flush(SECONDS)
+      end
+      told = lost(mine)
+      assert_includes told.message, "1 of them"
+      assert_kind_of Campanile::Problem, told.cause
+      mine.broadcast("messages", "next")
+      assert mine.flush(SECONDS)
+      assert_equal ["after it", "next"], data(front).last(2)
+    end
+    assert_equal before + 2, offset
+  end
+
+  def test_one_that_is_refused_keeps_no_other_back_and_their_order_stays
+    before = offset
+    Front.open(*([[:refuse, 503]] * 3)) do |front|
+      mine = broadcaster(url: front.url)
+      said = capture_io do
+        100.times { |number| mine.broadcast(number == 70 ? "notifications:alice" : "messages", number.to_s) }
+        assert mine.flush(SECONDS)
+      end.last
+      assert_includes said, "1 broadcasts were lost"
+      assert_operator front.requests.size, :<, 60, "it is looked for by halves"
+      assert_kind_of Campanile::Invalid, lost(mine).cause
+      assert mine.flush(SECONDS)
+    end
+    assert_equal before + 100, offset
+  end
+
+  def test_text_that_is_none_is_lost_alone
     before = offset
     mine = broadcaster
     capture_io do
-      ["a", "notifications:alice", "b"].each { |stream| mine.broadcast(stream, "x") }
+      ["a", "\xff", "b"].each { |text| mine.broadcast("messages", text) }
       assert mine.flush(SECONDS)
     end
     assert_equal before + 2, offset
-    lost = assert_raises(Campanile::BroadcastsLost) { mine.broadcast("a", "y") }
-    assert_kind_of Campanile::Invalid, lost.cause
+    assert_match(/1 of them/, lost(mine).message)
+    assert mine.flush(SECONDS)
   end
 
-  def test_a_producers_key_broadcasts_nothing
-    mine = broadcaster(broadcast_key: World.key)
-    capture_io do
-      mine.broadcast("messages", "x")
-      assert mine.flush(SECONDS)
+  def test_a_key_that_may_not_broadcast_loses_all_in_one_call
+    Front.open do |front|
+      mine = broadcaster(url: front.url, broadcast_key: World.key)
+      capture_io do
+        50.times { mine.broadcast("messages", "x") }
+        assert mine.flush(SECONDS)
+      end
+      assert_operator front.requests.size, :<=, 50
+      assert_equal 50, sent(front).sum(&:size), "none is sent twice"
+      assert_kind_of Campanile::Forbidden, lost(mine).cause
+      capture_io { assert mine.flush(SECONDS) }
     end
-    assert_kind_of Campanile::Forbidden, assert_raises(Campanile::BroadcastsLost) { mine.broadcast("messages", "y") }.cause
+  end
+
+  def test_without_a_key_the_call_itself_raises
+    without = Campanile::Broadcaster.new(Campanile::Client.new(Campanile::Configuration.new({})))
+    assert_raises(Campanile::ConfigurationError) { without.broadcast("messages", "x") }
+    assert without.flush(0)
   end
 
   def test_more_than_may_wait_and_more_than_one_may_have_is_refused
-    mine = broadcaster(url: "http://127.0.0.1:1")
-    1_000.times { mine.broadcast("messages", "x") }
-    assert_raises(Campanile::BroadcastsLost) { mine.broadcast("messages", "x") }
-    assert_raises(ArgumentError) { mine.broadcast("messages", "x" * 65_537) }
-    @now = 31
-    capture_io { assert mine.flush(SECONDS) }
-    large = broadcaster(url: "http://127.0.0.1:1")
-    assert_raises(Campanile::BroadcastsLost) { 300.times { large.broadcast("messages", "x" * 65_536) } }
-    @now = 62
-    capture_io { assert large.flush(SECONDS) }
+    out_of_reach do |mine|
+      1_000.times { mine.broadcast("messages", "x") }
+      full = assert_raises(Campanile::BroadcastsLost) { mine.broadcast("messages", "x") }
+      assert_includes full.message, "this one is lost"
+      assert_kind_of Campanile::Unreachable, full.cause
+      assert_raises(ArgumentError) { mine.broadcast("messages", "x" * 65_537) }
+    end
+    out_of_reach do |mine|
+      assert_raises(Campanile::BroadcastsLost) { 300.times { mine.broadcast("messages", "x" * 65_536) } }
+    end
+  end
+
+  def test_a_program_that_is_faster_than_a_server_that_answers_waits_for_it
+    before = offset
+    mine = broadcaster
+    3_000.times { mine.broadcast("messages", "x") }
+    assert mine.flush(SECONDS)
+    assert_equal before + 3_000, offset
+  end
+
+  def test_several_threads_have_one_broadcaster_and_each_its_order
+    Front.open do |front|
+      former, Campanile.client = Campanile.client, client(url: front.url)
+      4.times.map { |one| Thread.new { 100.times { |number| Campanile.broadcaster.broadcast("messages", "#{one} #{number}") } } }.each(&:join)
+      assert Campanile.broadcaster.flush(SECONDS)
+      4.times { |one| assert_equal (0...100).to_a, data(front).grep(/\A#{one} /).map { |text| text.split[1].to_i } }
+    ensure
+      Campanile.client = former
+    end
   end
 
   def test_a_forked_process_sends_its_own_and_not_its_parents
@@ -104,5 +200,38 @@ class BroadcasterTest < CampanileTest
     mine.broadcast("messages", "parent's again")
     assert mine.flush(SECONDS)
     assert_equal before + 3, offset
+  end
+
+  def test_what_waits_at_a_fork_is_the_parents_alone
+    out_of_reach do |mine|
+      mine.broadcast("messages", "parent's")
+      process = fork { exit!(mine.flush(0)) }
+      assert_predicate Process.wait2(process)[1], :success?, "the child waits for nothing"
+      refute mine.flush(0)
+    end
+  end
+
+  # Each line is a program's.
+  {
+    "that_ends_by_itself" => "",
+    "that_raises" => "raise 'on purpose'",
+    "that_is_told_to_end" => "Process.kill(:TERM, $$); sleep",
+    "whose_fork_ends" => "Process.wait(fork { Campanile.broadcaster.broadcast('messages', 'y') })"
+  }.each do |name, line|
+    define_method(:"test_a_program_#{name}_sends_what_waits") do
+      before = offset
+      program("10.times { Campanile.broadcaster.broadcast('messages', 'x') }\n#{line}", World.url)
+      assert_equal before + 10 + line.scan("'y'").size, offset
+    end
+  end
+
+  def test_a_program_that_ends_without_its_server_says_what_it_loses
+    assert_includes program("Campanile::Broadcaster::LAST_SECONDS = 0.1\n2.times { Campanile.broadcaster.broadcast('messages', 'x') }", NOWHERE),
+                    "2 broadcasts are lost with this process"
+  end
+
+  def program(text, url)
+    environment = { "CAMPANILE_URL" => url, "CAMPANILE_BROADCAST_KEY" => World.broadcast_key }
+    IO.popen([environment, RbConfig.ruby, "-I#{File.expand_path("../lib", __dir__)}", "-rcampanile", "-e", text, err: %i[child out]], &:read)
   end
 end

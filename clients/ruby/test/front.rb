@@ -6,13 +6,19 @@ class Front
 
   def initialize(*orders, retry_after: nil)
     @orders, @retry_after = orders, retry_after
-    @requests, @connections = [], 0
+    @requests, @sockets, @connections = [], [], 0
     @server = TCPServer.new("127.0.0.1", 0)
     @thread = Thread.new { loop { serve(@server.accept) } }
     @thread.report_on_exception = false
   end
 
+  # An order before those that are left.
+  def next_is(order, status = nil) = @orders.unshift([order, status])
+
   def url = "http://127.0.0.1:#{@server.addr[1]}"
+
+  # Ends the connections that it has, as a server does that starts again.
+  def leave = @sockets.each(&:shutdown)
 
   def close
     @thread.kill
@@ -30,6 +36,7 @@ class Front
 
   def serve(socket)
     @connections += 1
+    @sockets << socket
     Thread.new do
       while (request = read(socket))
         @requests << request

@@ -1,13 +1,15 @@
 module Campanile
-  # Broadcasts were lost, because the server didn't take them for 30 s, or refused them. `cause` is what the last attempt raised.
+  # Broadcasts were lost: the server didn't take them for 30 s, or refused them, or too many waited. `cause` is what the last attempt raised.
   class BroadcastsLost < Error; end
 
   # Sends a program's broadcasts in their order, from a thread of its own, so that no request waits for them. Each has an id, under which the
   # server takes it once, however often it is sent. What waits is lost with the process.
   class Broadcaster
-    # The broadcasts and their bytes that may wait; one more raises.
+    # The broadcasts and their bytes that may wait.
     MOST = 1_000
     MOST_BYTES = 16 * 1_024 * 1_024
+    # Seconds that one waits for room behind a server that takes what is sent.
+    ROOM_SECONDS = 1
     # The bytes of one, and of a call's texts together: JSON may write a character in six, and a call has 256 KiB.
     BYTES = 64 * 1_024
     CALL_BYTES = 160 * 1_024
@@ -17,6 +19,8 @@ module Campanile
     WAITS = (0.1..1.0)
     # Seconds that a program which ends gives to what waits.
     LAST_SECONDS = 5
+    # What would refuse each of a call's broadcasts alone too.
+    HOPELESS = [ConfigurationError, Unauthorized, Forbidden].freeze
 
     Waiting = Struct.new(:stream, :data, :id, :deadline) do
       def bytes = stream.bytesize + data.bytesize
@@ -28,33 +32,35 @@ module Campanile
       @clock, @sleep = clock, sleep
       @client, @mutex, @changed = client, Mutex.new, ConditionVariable.new
       begin_anew
-      at_exit { flush(LAST_SECONDS) if @process == Process.pid }
+      at_exit { leave }
     end
 
-    # Puts a text on its way to the pages that listen to a stream. Raises BroadcastsLost if earlier ones were lost, once, and if too many wait.
+    # Puts a text on its way to the pages that listen to a stream. Raises BroadcastsLost if there is no room for it; also, once, if earlier ones
+    # were lost, and then this one is on its way all the same.
     def broadcast(stream, data)
-      one = Waiting.new(stream.to_s, data.to_s, SecureRandom.uuid, now + SECONDS)
-      raise ArgumentError, "A broadcast has #{BYTES} bytes at most, and this one #{one.data.bytesize}." if one.data.bytesize > BYTES
+      stream, data = stream.to_s, data.to_s
+      raise ArgumentError, "A broadcast has #{BYTES} bytes at most, and this one #{data.bytesize}." if data.bytesize > BYTES
 
+      @client.configuration.broadcast_key # raises where there is none
       @mutex.synchronize do
         begin_anew unless @process == Process.pid
-        tell_loss
-        raise BroadcastsLost, "#{@waiting.size} broadcasts wait for #{@client.configuration.url}: this one is lost." unless room?(one)
+        one = Waiting.new(stream, data, SecureRandom.uuid, @clock.call + SECONDS)
+        wait_for_room(one)
+        raise BroadcastsLost, "#{@waiting.size} broadcasts wait for #{@client.configuration.url}: this one is lost.", cause: @failure unless room?(one)
 
         @waiting << one
         @bytes += one.bytes
         @thread = Thread.new { send_all } unless @thread&.alive?
         @changed.broadcast
+        tell_loss
       end
     end
 
     # Waits until everything is sent or lost, for so many seconds at most. Answers whether it is.
     def flush(seconds)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
-      left = -> { deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC) }
       @mutex.synchronize do
-        @changed.wait(@mutex, left.call) while @process == Process.pid && @waiting.any? && left.call.positive?
-        @waiting.empty?
+        begin_anew unless @process == Process.pid
+        wait(seconds) { @waiting.empty? }
       end
     end
 
@@ -62,77 +68,100 @@ module Campanile
 
     # Also after a fork: what waits is the parent's to send.
     def begin_anew
-      @waiting, @bytes, @lost, @thread, @process = [], 0, nil, nil, Process.pid
+      @waiting, @bytes, @lost, @failure, @thread, @process = [], 0, nil, nil, nil, Process.pid
     end
 
-    def now = @clock.call
+    def leave
+      return if flush(LAST_SECONDS)
+
+      say "#{@mutex.synchronize { @waiting.size }} broadcasts are lost with this process."
+    end
+
+    # Waits for changes until the block says yes, and answers what it said last.
+    def wait(seconds)
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+      until (answer = yield)
+        left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        return answer unless left.positive?
+
+        @changed.wait(@mutex, left)
+      end
+      answer
+    end
 
     def room?(one) = @waiting.size < MOST && @bytes + one.bytes <= MOST_BYTES
 
+    def wait_for_room(one) = wait(ROOM_SECONDS) { room?(one) || @failure }
+
     def tell_loss
       lost, @lost = @lost, nil
-      return unless lost
-
-      count, error = lost
-      raise BroadcastsLost, "#{count} broadcasts were lost: #{error.message}", cause: error
+      raise BroadcastsLost, "Earlier broadcasts were lost, #{lost[0]} of them: #{lost[1].message}", cause: lost[1] if lost
     end
 
     def send_all
-      wait = WAITS.begin
+      pause = WAITS.begin
       loop do
-        batch = @mutex.synchronize do
-          @changed.wait(@mutex) while @waiting.empty?
-          next_batch
-        end
-        if (error = attempt(batch))
-          @sleep.call(wait * rand(0.5..1.0))
-          wait = [wait * 2, WAITS.end].min
-          lose(error) { |one| one.deadline < now }
-        else
-          wait = WAITS.begin
-        end
+        failure = attempt(next_batch)
+        note(failure)
+        next pause = WAITS.begin unless failure
+
+        @sleep.call(pause * rand(0.5..1.0))
+        pause = [pause * 2, WAITS.end].min
+        lose_late(failure)
       end
     end
 
     def next_batch
-      bytes = 0
-      @waiting.first(Client::BROADCASTS_IN_A_CALL).take_while.with_index { |one, index| (bytes += one.bytes) <= CALL_BYTES || index.zero? }
+      @mutex.synchronize do
+        @changed.wait(@mutex) while @waiting.empty?
+        bytes = 0
+        @waiting.first(Client::BROADCASTS_IN_A_CALL).take_while.with_index { |one, index| (bytes += one.bytes) <= CALL_BYTES || index.zero? }
+      end
     end
 
-    # Answers the error that another attempt may mend.
+    # Sends the oldest ones. Answers the error that another attempt may mend.
     def attempt(batch)
       @client.broadcast(batch.map(&:fields), attempts: 1)
-      forget(batch)
+      settle(batch.size)
       nil
     rescue Passing => error
       error
     rescue StandardError => error
-      # One that the server refuses is refused with its call: alone it keeps no other back.
-      return lose(error) { |one| one == batch[0] } if batch.one?
+      # One that the server refuses is refused with its call: it is looked for, so that it keeps no other back.
+      return settle(batch.size, error) if batch.one? || HOPELESS.any? { |kind| error.is_a?(kind) }
 
-      batch.each do |one|
-        passing = attempt([one])
-        return passing if passing
+      batch.each_slice((batch.size + 1) / 2) do |half|
+        failure = attempt(half)
+        return failure if failure
       end
       nil
     end
 
-    def forget(batch)
+    def note(failure)
       @mutex.synchronize do
-        @waiting -= batch
-        @bytes = @waiting.sum(&:bytes)
+        @failure = failure
         @changed.broadcast
       end
     end
 
-    def lose(error, &which)
-      lost = @mutex.synchronize { @waiting.select(&which) }
-      return if lost.empty?
+    # All have as long, so the oldest are the first to be late.
+    def lose_late(failure)
+      late = @mutex.synchronize { @waiting.take_while { |one| one.deadline < @clock.call }.size }
+      settle(late, failure) if late.positive?
+    end
 
-      forget(lost)
-      @mutex.synchronize { @lost = [(@lost ? @lost[0] : 0) + lost.size, error] }
-      warn "Campanile: #{lost.size} broadcasts were lost: #{error.message}"
-      nil
+    # Takes so many of the oldest out; with an error they are lost.
+    def settle(count, error = nil)
+      @mutex.synchronize do
+        @bytes -= @waiting.shift(count).sum(&:bytes)
+        @lost = [(@lost ? @lost[0] : 0) + count, error] if error
+        @changed.broadcast
+      end
+      say "#{count} broadcasts were lost: #{error.message}" if error
+    end
+
+    def say(text)
+      defined?(::Rails.logger) && ::Rails.logger ? ::Rails.logger.error("Campanile: #{text}") : warn("Campanile: #{text}")
     end
   end
 end
