@@ -6,6 +6,8 @@ class CallsTest < CampanileTest
   DOCUMENT = YAML.safe_load_file(File.join(World::REPOSITORY, "openapi.yaml"), aliases: true)
   # Read by a page or an app over a kept connection, which is no call.
   STREAMS = %w[streamBadge streamNotifications openCable].freeze
+  # For another gem.
+  OTHERS = %w[broadcastInAnyCablesForm].freeze
   MADE = []
   TOKEN = "0f" * 32
 
@@ -193,6 +195,18 @@ class CallsTest < CampanileTest
     assert_raises(ArgumentError) { campanile.reads(user) }
   end
 
+  def test_broadcasts_are_taken_in_one_call_and_once_for_each_id
+    before = campanile.broadcast_position[/\d+\z/].to_i
+    sent = Array.new(3) { |number| { stream: "room", data: "<p>#{number}</p>", id: SecureRandom.uuid } }
+    assert_equal [3, 3], Array.new(2) { campanile.broadcast(sent) }
+    assert_equal before + 3, campanile.broadcast_position[/\d+\z/].to_i
+    assert_equal 1, campanile.broadcast([{ "stream" => "room", "data" => "x" }])
+    refused = assert_raises(Campanile::Invalid) { campanile.broadcast([*sent, { stream: "notifications:#{user}", data: "x" }]) }
+    assert_equal "[3].stream", refused.errors[0]["field"]
+    assert_raises(Campanile::Forbidden) { client(broadcast_key: World.key).broadcast(sent) }
+    assert_raises(Campanile::Forbidden) { client(key: World.broadcast_key).notify(user, title: "Hello") }
+  end
+
   def test_a_stream_token_is_made
     assert_match(/\Acms_/, campanile.inbox(user).stream_token["token"])
   end
@@ -204,8 +218,8 @@ class CallsTest < CampanileTest
 
   def test_no_call_of_the_document_is_left_out
     wanted = DOCUMENT["paths"].values.flat_map(&:values).grep(Hash).select do |operation|
-      (operation["security"] || []).flat_map(&:keys).intersect?(%w[producerKey userToken])
+      (operation["security"] || []).flat_map(&:keys).intersect?(%w[producerKey userToken broadcastKey])
     end
-    assert_equal (wanted.map { |operation| operation["operationId"] } - STREAMS).sort, MADE.uniq.sort
+    assert_equal (wanted.map { |operation| operation["operationId"] } - STREAMS - OTHERS).sort, MADE.uniq.sort
   end
 end

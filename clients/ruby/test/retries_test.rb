@@ -116,6 +116,18 @@ class RetriesTest < CampanileTest
     assert_equal 21, campanile.inbox(user).badge.count
   end
 
+  def test_broadcasts_whose_answer_was_lost_are_sent_again_only_under_ids
+    one = { stream: "room", data: "x" }
+    Front.open(:lose) do |front|
+      assert_raises(Campanile::Unreachable) { client(url: front.url).broadcast([{ **one, id: SecureRandom.uuid }, one]) }
+      assert_equal 1, front.requests.size
+    end
+    Front.open(:lose) do |front|
+      assert_equal 1, client(url: front.url).broadcast([{ **one, "id" => SecureRandom.uuid }])
+      assert_equal 2, front.requests.size
+    end
+  end
+
   def test_each_call_is_told_to_active_support
     skip "ActiveSupport isn't here" unless require_active_support
     events = []

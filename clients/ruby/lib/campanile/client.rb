@@ -40,10 +40,13 @@ module Campanile
     end
 
     # Broadcasts to streams of the app's own, in order, once for each id, with the key of broadcasts: [{ stream:, data:, id: }], 100 at most. Pages
-    # execute `data`. Answers how many were accepted. More comfortable is Campanile.broadcaster, which sends again what didn't arrive.
-    def broadcast(broadcasts, **options)
-      call = { credential: @configuration.broadcast_key, body: JSON.generate(broadcasts), **options }
-      @http.call("POST", "/broadcasts", **call).json["accepted"]
+    # execute `data`. Answers how many were accepted. A call whose answer was lost is made again only if all have ids. More comfortable is
+    # Campanile.broadcaster, which sends again what didn't arrive.
+    def broadcast(broadcasts, attempts: nil)
+      repeatable = broadcasts.all? { |one| one[:id] || one["id"] }
+      @http.call(
+        "POST", "/broadcasts", credential: @configuration.broadcast_key, body: JSON.generate(broadcasts), repeatable: repeatable,
+        attempts: attempts).json["accepted"]
     end
 
     # Where the app's broadcasts are now, as "epoch:offset": a page that was rendered after it is told all that comes later.
