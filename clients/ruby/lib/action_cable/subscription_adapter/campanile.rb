@@ -13,11 +13,6 @@ module ActionCable
         ::Campanile.broadcaster.broadcast(channel, message) if message
       end
 
-      def shutdown
-        ::Campanile.broadcaster.flush(::Campanile::Broadcaster::LAST_SECONDS)
-        super
-      end
-
       private
 
       # ActionCable has encoded it.
