@@ -12,17 +12,22 @@ module Campanile
       helper_method :campanile_position
     end
 
+    private
+
     # "epoch:offset", or nil.
     attr_reader :campanile_position
 
-    private
-
     def campanile_take_position
-      return unless Campanile.configuration.broadcast_key? && request.get? && request.format&.html?
+      return unless Campanile.configuration.broadcast_key? && campanile_page?
 
       @campanile_position = Campanile.client.broadcast_position(timeout: Campanile.configuration.position_timeout)
     rescue StandardError => error
       logger&.warn("Campanile gave no place in the broadcasts for a page: #{error.message}")
+    end
+
+    # A form's page that is shown again is one; a picture that an address of the app's answers is none.
+    def campanile_page?
+      !request.head? && [nil, "document", "iframe", "empty"].include?(request.headers["Sec-Fetch-Dest"]) && request.format&.html?
     end
 
     # For turbo-rails' helper.
