@@ -95,4 +95,11 @@ class TestingTest < Minitest::Test
     assert_predicate status, :success?, said
     assert_includes said, "4 examples, 0 failures"
   end
+
+  def test_broadcasts_go_nowhere
+    Campanile.broadcaster.broadcast("room", "x")
+    assert Campanile.broadcaster.flush(30)
+    assert_equal "testing:0", Campanile.client.broadcast_position
+    Campanile.broadcaster.broadcast("room", "y") # tells of no loss
+  end
 end

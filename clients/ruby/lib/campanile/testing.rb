@@ -20,7 +20,8 @@ module Campanile
       def start
         @server = FakeServer.new
         configuration = Configuration.new({})
-        configuration.key, configuration.jwt_secret = "cmp_testing", "only for tests " * 3
+        configuration.key = configuration.broadcast_key = "cmp_testing"
+        configuration.jwt_secret = "only for tests " * 3
         Campanile.client = Client.new(configuration, http: @server)
       end
 
@@ -69,6 +70,8 @@ module Campanile
       when "POST /notifications/reconcile" then [200, { "handled" => fields["ids"].select { |one| handled?(one) }, "badge" => badge(@user) }]
       when "GET /badge" then [200, query["by"] == "tenant" ? { **badge(@user), "tenants" => tenants } : badge(@user)]
       when "DELETE /badge" then [200, badge(@user)]
+      when "POST /broadcasts" then [202, { "accepted" => fields.size }]
+      when "GET /broadcasts/position" then [200, { "epoch" => "testing", "offset" => 0 }]
       when "PUT /users" then [200, give(id, fields)]
       when "POST /users" then [200, reads(id, fields)]
       when "GET /device_tokens" then [200, { "device_tokens" => [] }]
