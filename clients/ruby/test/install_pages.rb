@@ -44,6 +44,7 @@ class Pages
     @app.post("/session", params: { user_id: USER })
     one, two = %w[One Two].map { |title| Campanile.notify(USER, title: title, deep_link: "/orders/#{title}") }
     look
+    cable
     changes(one, two)
     tokens
     away
@@ -63,6 +64,15 @@ class Pages
     assert_equal "2", get("/notifications", agent: NATIVE, "Sec-Purpose": "prefetch") && number, "a prepared page clears nothing"
     assert_includes get("/notifications", agent: NATIVE).body, 'class="native-app"'
     assert_equal "0", number, "an app's look clears"
+  end
+
+  # The page's cable is where config/cable.yml has broadcasts go.
+  def cable
+    refute_includes get("/notifications").body, "action-cable-url"
+    settings = ActionCable.server.config
+    former, settings.cable = settings.cable, { "adapter" => "campanile" }
+    assert_includes get("/notifications").body, %(<meta name="action-cable-url" content="#{Campanile.configuration.url.sub("http", "ws")}/cable")
+    settings.cable = former
   end
 
   def changes(one, two)

@@ -77,6 +77,56 @@ class InstallTest < CampanileTest
     assert_includes read(LAYOUT), 'javascript_include_tag "/campanile/badge.js", type: "module"'
   end
 
+  TURBO = "import \"@hotwired/turbo-rails\"\nimport \"controllers\"\n"
+  CABLES = "development:\n  adapter: async\n\nproduction:\n  adapter: redis\n  url: <%= ENV[\"REDIS_URL\"] %>\n"
+
+  def test_the_apps_own_broadcasts_are_offered_and_left_alone
+    write "app/javascript/application.js", TURBO
+    write "config/importmap.rb", ""
+    write "config/cable.yml", CABLES
+    assert_includes install, "bin/rails generate campanile:install --cable"
+    assert_equal CABLES, read("config/cable.yml")
+    refute_includes read("app/javascript/application.js") + read("config/importmap.rb") + read(LAYOUT), "cable"
+    write "app/javascript/application.js", ""
+    refute_includes install, "--cable", "there is no Turbo"
+  end
+
+  def test_an_import_map_gets_the_cable_before_turbo
+    write "app/javascript/application.js", "// the app\n#{TURBO}"
+    write "config/importmap.rb", "pin \"application\""
+    write "config/cable.yml", CABLES
+    assert_includes install("--cable"), "keys create pages --broadcast"
+    assert_equal CABLES.sub("adapter: redis", "adapter: campanile"), read("config/cable.yml")
+    assert_equal "// the app\nimport \"campanile/cable\"\n#{TURBO}import \"campanile/badge\"\n", read("app/javascript/application.js")
+    assert_equal piece("cable.js"), read("vendor/javascript/campanile/cable.js")
+    assert_includes read("config/importmap.rb"), Campanile::Generators::InstallGenerator::CABLE_PIN
+    assert_includes read(LAYOUT), "    <%= campanile_cable_meta_tag %>\n  </head>"
+    before = contents
+    install("--cable")
+    refute_includes install, "--cable"
+    assert_equal before, contents
+  end
+
+  def test_a_bundler_gets_the_cable_as_a_file_that_it_finds
+    write "app/javascript/application.js", TURBO
+    write "config/cable.yml", "production:\n\n  # Rails 8's\n  adapter: solid_cable\n\ntest:\n  adapter: test"
+    install("--cable")
+    assert read("app/javascript/application.js").start_with?("import \"./campanile/cable\"\n#{TURBO}")
+    assert_equal piece("cable.js"), read("app/javascript/campanile/cable.js")
+    assert_equal "production:\n\n  # Rails 8's\n  adapter: campanile\n\ntest:\n  adapter: test", read("config/cable.yml")
+  end
+
+  def test_what_the_cable_can_not_be_placed_in_is_printed
+    write LAYOUT, read(LAYOUT).sub("</head>", "<%= action_cable_meta_tag %></head>")
+    write "config/cable.yml", "default: &default\n  adapter: redis\nproduction:\n  <<: *default\ntest:\n  adapter: test\n"
+    before = read("config/cable.yml")
+    said = install("--cable")
+    ["production:\n    adapter: campanile", "campanile-cable.js", "campanile_cable_meta_tag || action_cable_meta_tag"].each { |what| assert_includes said, what }
+    assert_equal before, read("config/cable.yml")
+    write "app/javascript/application.js", "import \"@hotwired/turbo\"\n"
+    assert_includes install("--cable"), 'import "./campanile/cable"'
+  end
+
   {
     "inactive" => ["# Rails.application.config.content_security_policy do |policy|\n# end\n", nil],
     "without connect_src" => [
@@ -159,7 +209,7 @@ class InstallTest < CampanileTest
   end
 
   def test_the_pages_of_an_app_that_was_installed
-    self.class.run_in(@app, "bin/rails", "generate", "campanile:install")
+    self.class.run_in(@app, "bin/rails", "generate", "campanile:install", "--cable")
     FileUtils.cp(File.join(__dir__, "install_pages.rb"), @app)
     environment = { CAMPANILE_URL: World.url, CAMPANILE_KEY: World.key, CAMPANILE_JWT_SECRET: World::SECRET, TEST_USER: user }
     said = self.class.run_in(@app, "bin/rails", "runner", "install_pages.rb", **environment)
@@ -169,7 +219,7 @@ class InstallTest < CampanileTest
   private
 
   # Answers what it prints.
-  def install = capture_io { Campanile::Generators::InstallGenerator.start([], destination_root: @app) }.join
+  def install(*options) = capture_io { Campanile::Generators::InstallGenerator.start(options, destination_root: @app) }.join
 
   def write(path, text)
     full = File.join(@app, path)
@@ -184,5 +234,5 @@ class InstallTest < CampanileTest
   end
 
   # As the server has it.
-  def piece(name) = File.read(File.join(World::REPOSITORY, "Sources/CampanileServer/web", { "badge.js" => "campanile-badge.js" }.fetch(name, name)))
+  def piece(name) = File.read(File.join(World::REPOSITORY, "Sources/CampanileServer/web", { "badge.js" => "campanile-badge.js", "cable.js" => "campanile-cable.js" }.fetch(name, name)))
 end

@@ -48,6 +48,13 @@ module Campanile
                                     .generate("notifications:#{campanile_user_id}")
     end
 
+    # For the head: the page's cable is Campanile's, where config/cable.yml says so. Nothing where it says another adapter.
+    def campanile_cable_meta_tag
+      return unless defined?(::ActionCable) && ::ActionCable.server.config.cable.to_h["adapter"] == "campanile"
+
+      tag.meta(name: "action-cable-url", content: "#{Campanile.configuration.origins.last}/cable")
+    end
+
     # For the form that signs out: an app around the page deletes its device token first, so that no push comes any more.
     def campanile_sign_out_data
       { controller: "bridge--notification-token", bridge__notification_token_src_value: campanile_token_path,

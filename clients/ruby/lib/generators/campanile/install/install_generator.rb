@@ -3,9 +3,11 @@ require "rails/generators"
 module Campanile
   module Generators
     # `rails generate campanile:install`: the inbox's page, the number in the layout, user tokens for pages and apps, and Campanile beside Rails in
-    # development. What is there already stays as it is, so that a second run changes nothing; what it can't place it prints.
+    # development; with --cable the app's own broadcasts. What is there already stays as it is, so that a second run changes nothing; what it can't
+    # place it prints.
     class InstallGenerator < Rails::Generators::Base
       source_root File.expand_path("templates", __dir__)
+      class_option :cable, type: :boolean, default: false, desc: "In production have the app's own Turbo broadcasts go through Campanile"
 
       VIEWS = %w[index _notification _change unavailable _number _badge].freeze
       TOKEN_ROUTE = "resource :campanile_token, only: :create\n"
@@ -18,6 +20,11 @@ module Campanile
         pin "campanile/badge", to: "campanile/badge.js"
         pin "campanile/badge_controller", to: "campanile/badge_controller.js"
       RUBY
+      CABLE_PIN = "pin \"campanile/cable\", to: \"campanile/cable.js\"\n"
+      CABLE_TAG = '<script type="module" src="https://push.example.com/assets/campanile-cable.js"></script>'
+      TURBO = %r{^import [^\n]*["']@hotwired/turbo-rails["'].*\n?}
+      # The adapter of the production's section alone.
+      ADAPTER = /^(production:[^\n]*\n(?:(?: [^\n]*)?\n)*? +adapter:) *(?!campanile\b)\S+/
       SERVER = 'campanile: sh -c "mkdir -p storage; test -s storage/campanile.key || campanile keys create rails --database storage/campanile.sqlite > storage/campanile.key; ' \
                "exec env CAMPANILE_ALLOWED_ORIGINS=http://localhost:3000,http://10.0.2.2:3000 campanile serve --port 3001 --database storage/campanile.sqlite\"\n"
       WEB = "web: env RAILS_MAX_THREADS=5 bin/rails server --port 3000\n"
@@ -62,6 +69,19 @@ module Campanile
         elsif text("app/javascript/application.js") then bundle
         else without_modules
         end
+      end
+
+      def cable
+        adapter = text("config/cable.yml").to_s
+        return offer_cable(adapter) unless options[:cable]
+
+        if adapter.match?(ADAPTER) then gsub_file("config/cable.yml", ADAPTER, '\1 campanile')
+        elsif !adapter.match?(/adapter: *campanile\b/) then by_hand("config/cable.yml:", "production:\n  adapter: campanile")
+        end
+        cable_javascript
+        cable_layout
+        by_hand("On the server, the key for CAMPANILE_BROADCAST_KEY:", "campanile keys create pages --broadcast")
+        by_hand("In its campanile.yaml, the app's secret, which signs the names of streams:", "cable:\n  secret_key_base: …")
       end
 
       def content_security_policy
@@ -167,6 +187,34 @@ module Campanile
         return if text("package.json").to_s.include?("hotwire-native-bridge")
 
         by_hand("For an app around the page:", "yarn add @hotwired/hotwire-native-bridge\nbin/rails stimulus:manifest:update")
+      end
+
+      def offer_cable(adapter)
+        return if adapter.empty? || adapter.match?(/adapter: *campanile\b/)
+        return unless text("app/javascript/application.js").to_s.match?(TURBO)
+
+        by_hand("If the app's own Turbo broadcasts are to go through Campanile too:", "bin/rails generate campanile:install --cable")
+      end
+
+      # The element has to be there before turbo-rails looks for it.
+      def cable_javascript
+        map, path = text("config/importmap.rb"), "app/javascript/application.js"
+        return by_hand("A module, before turbo-rails':", CABLE_TAG) unless map || text(path)
+
+        place("javascript/campanile/cable.js", "#{map ? "vendor" : "app"}/javascript/campanile/cable.js")
+        append("config/importmap.rb", CABLE_PIN) if map && !map.include?("campanile/cable")
+        line = "import \"#{"./" unless map}campanile/cable\"\n"
+        return if text(path).to_s.include?(line.strip)
+        return by_hand("Where the app's JavaScript begins, before turbo-rails:", line) unless text(path).to_s.match?(TURBO)
+
+        inject_into_file(path, line, before: TURBO)
+      end
+
+      def cable_layout
+        unless text(LAYOUT).to_s.match?(/action_cable_meta_tag|action-cable-url/)
+          return into_layout(/campanile_cable_meta_tag/, "    <%= campanile_cable_meta_tag %>\n", before: %r{^ *</head>})
+        end
+        by_hand("In the layout, in the place of action_cable_meta_tag:", "<%= campanile_cable_meta_tag || action_cable_meta_tag %>")
       end
 
       # Neither import map nor bundler: the element as a module by itself. The bridge of a native app needs one of them.
