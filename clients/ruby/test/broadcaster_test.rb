@@ -1,4 +1,5 @@
 require "test_helper"
+require "logger"
 require "front"
 
 class BroadcasterTest < CampanileTest
@@ -223,6 +224,15 @@ class BroadcasterTest < CampanileTest
       program("10.times { Campanile.broadcaster.broadcast('messages', 'x') }\n#{line}", World.url)
       assert_equal before + 10 + line.scan("'y'").size, offset
     end
+  end
+
+  def test_in_rails_the_log_has_what_is_lost
+    log = StringIO.new
+    Object.const_set(:Rails, Struct.new(:logger).new(Logger.new(log)))
+    assert_empty(out_of_reach { |mine| mine.broadcast("messages", "x") })
+    assert_match(/ERROR.*Campanile: 1 broadcasts were lost: /, log.string)
+  ensure
+    Object.send(:remove_const, :Rails)
   end
 
   def test_a_program_that_ends_without_its_server_says_what_it_loses
