@@ -28,7 +28,7 @@ KEYWORDS = {
     "required", "type", "x-max-bytes", "x-pattern",
 }
 # The shell's variable with the credential.
-VARIABLES = {"userToken": "TOKEN", "producerKey": "KEY", "operateKey": "OPERATE_KEY"}
+VARIABLES = {"userToken": "TOKEN", "producerKey": "KEY", "operateKey": "OPERATE_KEY", "broadcastKey": "BROADCAST_KEY"}
 UPGRADE = ("-N -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13'"
            " -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==' -H 'Sec-WebSocket-Protocol: actioncable-v1-json'")
 LINE_CHARACTERS = 100
