@@ -112,10 +112,11 @@ extension BroadcastRepository where Access == StoreTransaction {
                 access.now)
         }
         guard count > 0 else { return 0 }
+        let limit = 2 * count + Limits.broadcastsDroppedAtLeast
         for stream in Set(broadcasts.map { ExactText($0.stream) }) {
-            series.bytes -= try drop(from: stream.text, app: app, keeping.perStream + 1)
+            series.bytes -= try drop(from: stream.text, app: app, keeping.perStream + 1, limit: limit)
         }
-        try drop(from: &series, app: app, keeping, limit: 2 * count + Limits.broadcastsDroppedAtLeast)
+        try drop(from: &series, app: app, keeping, limit: limit)
         try store(series, app: app)
         return count
     }
@@ -174,16 +175,19 @@ extension BroadcastRepository where Access == StoreTransaction {
         }
     }
 
-    /// Drops a stream's oldest beyond the newest so many. The very last stay a little, so that each node has read them.
+    /// Drops a stream's oldest beyond the newest so many. The very last stay a while, so that each node has read them and their ids are known.
+    /// Looks at no more than the limit.
     /// - Returns: their bytes.
-    private func drop(from stream: String, app: String, _ most: Int) throws -> Int64 {
+    private func drop(from stream: String, app: String, _ most: Int, limit: Int) throws -> Int64 {
         try access.writing.all(
             """
-            DELETE FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence <= (
-                SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3)
-                AND created_at <= $4
+            DELETE FROM broadcasts WHERE app = $1 AND sequence IN (
+                SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence <= (
+                    SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3)
+                ORDER BY sequence LIMIT $4)
+                AND created_at <= $5
             RETURNING bytes
-            """, app, stream, most, Timestamp(milliseconds: access.now.milliseconds - Limits.broadcastGraceMilliseconds)
+            """, app, stream, most, limit, Timestamp(milliseconds: access.now.milliseconds - Limits.broadcastGraceMilliseconds)
         ) { $0.number(0) }.reduce(0, +)
     }
 

@@ -67,6 +67,21 @@ struct BroadcastRepositoryTests {
         #expect(try part("b", after: 0).broadcasts.map(\.message) == ["\"4\""])
     }
 
+    @Test("an id is known for a minute, also of one that its stream has no place for")
+    func idBeyondPlace() async throws {
+        let keeping = Self.keeping(3, milliseconds: 300_000)
+        let repeated = [Self.broadcast("a", "1", id: "x")]
+        try await add(repeated, keeping)
+        for seconds in [0, 45] {
+            fixture.clock.advance(milliseconds: Int64(seconds) * 1_000)
+            for _ in 0..<6 { try await add([Self.broadcast("a", "other")], keeping) }
+            #expect(try await add(repeated, keeping) == 0)
+        }
+        fixture.clock.advance(milliseconds: 16_000)
+        try await add([Self.broadcast("a", "other")], keeping)
+        #expect(try await add(repeated, keeping) == 1)
+    }
+
     @Test("whoever is as far behind as is kept goes on there, and one further behind is told")
     func perStream() async throws {
         let keeping = Self.keeping(3)
