@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.needs("puma", "ruby", "chromium"), pytest.mark.complai
 
 def test_the_copies_are_the_pieces_that_the_server_has():
     copies = TEMPLATES / "javascript/campanile"
-    for copy, piece in (("badge.js", "campanile-badge.js"), ("badge_controller.js", "badge_controller.js")):
+    for copy, piece in (("badge.js", "campanile-badge.js"), ("badge_controller.js", "badge_controller.js"), ("cable.js", "campanile-cable.js")):
         assert (copies / copy).read_bytes() == (PIECES / piece).read_bytes(), f"cp Sources/CampanileServer/web/{piece} {copies / copy}"
 
 
