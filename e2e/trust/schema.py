@@ -12,6 +12,8 @@ RECOUNT = """
            max(n.id) IS NULL OR ifnull(max(n.id) <= i.newest_id, 0)
     FROM inboxes i LEFT JOIN notifications n ON n.inbox_id = i.id GROUP BY i.id
 """
+# What apps have broadcast and is kept, oldest first. PostgreSQL's are the same.
+BROADCASTS = "SELECT stream, message FROM broadcasts WHERE stream <> '' ORDER BY app, sequence"
 STATES_SETTLED = ("accepted", "superseded", "withheld", "gone", "rejected", "failed")
 
 

@@ -2,6 +2,7 @@
 again and again and come back; both write down what they saw. Standard library only, one event loop for all."""
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import re
@@ -102,7 +103,8 @@ class Client:
         """As a network does it: half of the time the server hears a reset, else it hears an end."""
         raw = writer.get_extra_info("socket")
         if self.rng.random() < 0.5 and raw is not None:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            with contextlib.suppress(OSError):   # it has just ended by itself
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.transport.abort()
 
     def _begin(self, again):
