@@ -233,7 +233,7 @@ final class BroadcastHub: @unchecked Sendable {
             switch result {
             case .success(let (series, broadcasts)):
                 audiences[app]?.epoch = series?.epoch
-                take(broadcasts, of: app, through: series?.lastOffset ?? through)
+                take(broadcasts, of: app, series)
                 if audiences[app]?.hasNews == true || broadcasts.count == Limits.broadcastsPerLook { look(app) }
             case .failure(let error):
                 unread.insert(app)
@@ -244,12 +244,12 @@ final class BroadcastHub: @unchecked Sendable {
     }
 
     /// Passes on what is new of an app.
-    /// - Parameter last: the offset of the series' last one.
-    private func take(_ broadcasts: [KeptBroadcast], of app: ExactText, through last: Int64) {
+    /// - Parameter series: the app's, as it was when they were read.
+    private func take(_ broadcasts: [KeptBroadcast], of app: ExactText, _ series: BroadcastSeries?) {
         guard let through = audiences[app]?.through else { return }
+        let last = series?.lastOffset ?? through
         // Some were dropped before this node read them. Clients that come back are told what they missed.
-        let isWhole = zip(broadcasts, (through + 1)...).allSatisfy { $0.offset == $1 }
-        guard isWhole, !broadcasts.isEmpty || last <= through else {
+        guard isWhole(broadcasts, after: through, of: series), !broadcasts.isEmpty || last <= through else {
             audiences[app]?.through = max(last, broadcasts.last?.offset ?? last)
             for listener in audiences[app]?.streams.values.flatMap(\.values) ?? [] { listener.subscriber.end(.overloaded) }
             return
@@ -265,6 +265,15 @@ final class BroadcastHub: @unchecked Sendable {
                 tell(own, of: BroadcastStream(app: app, name: name))
             }
         }
+    }
+
+    /// Returns whether nothing was dropped between an offset and what was read after it. Offsets that have a gap prove no loss: a promoted
+    /// standby's begin at a later one. Then it is whole if that was all, the app's oldest are older, and no stream has so many that it
+    /// dropped its own.
+    private func isWhole(_ broadcasts: [KeptBroadcast], after through: Int64, of series: BroadcastSeries?) -> Bool {
+        if zip(broadcasts, (through + 1)...).allSatisfy({ $0.offset == $1 }) { return true }
+        guard let series, series.droppedThrough <= through, broadcasts.count < Limits.broadcastsPerLook else { return false }
+        return Dictionary(grouping: broadcasts) { ExactText($0.stream) }.values.allSatisfy { $0.count <= keeping.perStream }
     }
 
     /// Sends to the listeners of a stream what is new in it.
