@@ -50,7 +50,7 @@ class Page(Client):
         self.identifier = json.dumps({"channel": "Turbo::StreamsChannel", "signed_stream_name": signed(room, key)})
         self.protocol = EXTENDED if place else PLAIN
         self.place, self.resumes = place, resumes
-        self._since, self._asked = None, False
+        self._since, self._asked, self._is_confirmed = None, False, False
 
     def _begin(self, again):
         """From each attempt on: a server that is away isn't slow."""
@@ -83,7 +83,11 @@ class Page(Client):
         elif kind == "ping":
             if self.protocol == EXTENDED:
                 say(b'{"command":"pong"}')
-        elif kind == "confirm_history" or (kind == "confirm_subscription" and not self._asked):
+        elif kind == "confirm_subscription":
+            self._is_confirmed = True
+            if not self._asked:
+                self._caught_up()
+        elif kind == "confirm_history":
             self._caught_up()
         elif kind == "reject_history":
             self.seen.resets += 1
@@ -95,6 +99,7 @@ class Page(Client):
 
     def _subscription(self):
         command, self._asked = {"command": "subscribe", "identifier": self.identifier}, self.place is not None
+        self._is_confirmed = False
         if self._asked:
             epoch, offset = self.place
             command["history"] = {"streams": {self.seen.user: {"epoch": epoch, "offset": offset}}}
@@ -110,6 +115,8 @@ class Page(Client):
         room, number = named(message["message"])
         if room != self.seen.user:
             self.seen.refused.append(f"a message of {room}")
+        if not self._is_confirmed:
+            self.seen.refused.append("a message before confirm_subscription")
         self.seen.ids.append(number)
         if self.protocol == EXTENDED:
             epoch, offset = message["epoch"], message["offset"]

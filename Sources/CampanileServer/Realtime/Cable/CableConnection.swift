@@ -95,11 +95,13 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         }
     }
 
-    /// Sends batches, unless the socket hasn't taken the earlier ones. The caller flushes.
+    /// Sends batches, unless the socket hasn't taken the earlier ones, or their subscription isn't confirmed yet: a batch may overtake the
+    /// news that it has begun. The caller flushes.
+    /// - Parameter number: the subscription's.
     /// - Returns: false: they are to be offered again, when `stalled` is resumed.
-    func takes(_ frame: ByteBuffer) -> Bool {
+    func takes(_ frame: ByteBuffer, of number: Int) -> Bool {
         guard case .open = phase else { return true }
-        guard isWritable else { return false }
+        guard beginning != number, isWritable else { return false }
         send(frame)
         return true
     }
@@ -175,6 +177,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         guard let steps = waitingSteps else { return }
         waitingSteps = nil
         perform(steps)
+        resume()
         guard isHearingAwaited else { return }
         isHearingAwaited = false
         loop.turns.hear(self)

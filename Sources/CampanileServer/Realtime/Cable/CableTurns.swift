@@ -158,7 +158,7 @@ final class CableTurns: @unchecked Sendable {
                 }
                 let frame = frames.frame(
                     message, of: batch, isExtended: subscriber.connection.isExtended, under: subscriber.identifier)
-                guard subscriber.connection.takes(frame) else { break }
+                guard subscriber.connection.takes(frame, of: subscriber.number) else { break }
                 cost += max(frame.readableBytes, Limits.cableFrameCost)
                 done += backlog.advance()
             }
