@@ -17,6 +17,8 @@ def pytest_addoption(parser):
     parser.addoption("--binary", default=str(ROOT / ".build/debug/campanile"), help="the campanile program (default .build/debug/campanile)")
     parser.addoption("--chromium", default="chromium", help="the browser's program")
     parser.addoption("--assets", default=str(ASSETS), help="the folder of the web pieces")
+    parser.addoption("--turbo", help="a file of Turbo's, also turbo-rails', for cable.py in the place of 7.1.0, which can't morph")
+    parser.addoption("--renders", type=int, default=30, help="how often a page is made in cable.py (default 30)")
     parser.addoption("--screenshots", help="a folder for pictures of the console and the inbox")
     parser.addoption("--entries", type=int, default=1000, help="how many entries the long inbox has (default 1000)")
     parser.addoption("--generator", choices=["openapi-python-client", "openapi-generator"], default="openapi-python-client",

@@ -1,5 +1,10 @@
-"""Turbo 7.1.0 itself, out of a pinned wheel; the example's page server, which fetches it; and Rails' own client of ActionCable."""
+"""Turbo 7.1.0 itself, out of a pinned wheel; the example's page server, which fetches it; Rails' own client of ActionCable; and the names of
+streams as turbo-rails signs them."""
+import base64
 import glob
+import hashlib
+import hmac
+import json
 import pathlib
 import runpy
 from typing import Any
@@ -30,3 +35,9 @@ def action_cable_file() -> pathlib.Path:
     if not found:
         raise HarnessError("Rails' @rails/actioncable isn't there: apt-get install ruby-actioncable")
     return pathlib.Path(found[-1])
+
+
+def signed_stream_name(key: str, name: str) -> str:
+    """A stream's name as turbo-rails puts it into a page, signed with `signed_stream_verifier_key`."""
+    content = base64.b64encode(json.dumps(name, ensure_ascii=False).encode()).decode()
+    return f"{content}--{hmac.new(key.encode(), content.encode(), hashlib.sha256).hexdigest()}"
