@@ -20,8 +20,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .PHONY: help setup setup-unit setup-tests build run demo image release package stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
 	typecheck-ios kotlin gem check-stubs test-docs contract contract-parts payloads client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
-	inbox-long bench bench-cluster parts crash outbox given large-calls powerloss faults damage jitter broadcasts restarts backups imports installations cluster \
-	retention metrics-cost walks badge-walks fuzz generators clean
+	inbox-long bench bench-cluster parts crash outbox given large-calls powerloss faults damage jitter broadcasts renders restarts backups imports installations \
+	cluster retention metrics-cost walks badge-walks fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -87,8 +87,8 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
-NIGHTLY = bench bench-cluster parts metrics-cost retention crash outbox given large-calls powerloss faults damage jitter broadcasts restarts backups imports installations \
-	cluster trust-postgres unit-postgres contract-postgres inbox-long payloads phones badge-walks fuzz asan tsan generators image release package stranger
+NIGHTLY = bench bench-cluster parts metrics-cost retention crash outbox given large-calls powerloss faults damage jitter broadcasts renders restarts backups imports \
+	installations cluster trust-postgres unit-postgres contract-postgres inbox-long payloads phones badge-walks fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
 	@$(STEPS) nightly --go-on "$(NIGHTLY)"
@@ -245,6 +245,8 @@ trust-short: setup-tests ## The short forms of crash, large-calls, powerloss, fa
 	@python3 -m e2e.trust.streams --short --binary "$(DEBUG)"
 	@echo "==> trust: a Rails app's broadcasts to pages that are cut off, beside Action Cable; a server that is killed; AnyCable's form; in short"
 	@python3 -m e2e.trust.broadcasts --short --binary "$(DEBUG)"
+	@echo "==> trust: pages that are made while the app broadcasts, in short"
+	@python3 -m e2e.trust.page_positions --short --binary "$(DEBUG)"
 	@echo "==> trust: numbers that producers give out of order, and kill -9, in short"
 	@python3 -m e2e.trust.given --short --binary "$(DEBUG)"
 
@@ -369,6 +371,12 @@ jitter: build ## 500 clients whose connections are cut: every notification seen,
 broadcasts: setup-tests build ## A Rails app's broadcasts to 1,000 pages that are cut: Action Cable beside ours, kill -9, a failover; 7 minutes
 	@echo "==> broadcasts: what pages lose by Action Cable, by ours, and with kill -9, restarts and a failover; AnyCable's form; and the controls"
 	@python3 -m e2e.trust.broadcasts --binary "$(RELEASE)" --results .build/broadcasts.md
+
+renders: setup-tests build ## 1,000 pages in Chromium and 100,000 without, made while the app broadcasts: nothing missed, nothing twice; 10 minutes
+	@echo "==> renders: 1,000 pages in Chromium, with Turbo"
+	@$(PYTHON) -m pytest e2e/browser/cable.py -k "made or without_a_position" --renders 1000 --binary "$(RELEASE)"
+	@echo "==> renders: 100,000 without a browser; and the controls"
+	@python3 -m e2e.trust.page_positions --binary "$(RELEASE)"
 
 retention: build ## What others feel while retention deletes a million notifications; 10 minutes; bench/results-retention.md
 	@python3 -m bench.retention --binary "$(RELEASE)"
