@@ -213,13 +213,24 @@ CREATE UNIQUE INDEX broadcasts_id ON broadcasts (app, id) WHERE id IS NOT NULL;
 
 -- The series of each app. A restored database begins another one, under another epoch.
 CREATE TABLE broadcast_series (
-    app             text   COLLATE "C" PRIMARY KEY,
-    epoch           text   COLLATE "C" NOT NULL,
-    last_sequence   bigint NOT NULL,
-    dropped_through bigint NOT NULL,    -- everything up to it was dropped, whatever its stream
-    dropped_at      bigint NOT NULL,    -- the time of the last one dropped so
-    bytes           bigint NOT NULL     -- of what is kept
+    app               text   COLLATE "C" PRIMARY KEY,
+    epoch             text   COLLATE "C" NOT NULL,
+    last_sequence     bigint NOT NULL,
+    dropped_through   bigint NOT NULL,    -- everything up to it was dropped, whatever its stream
+    forgotten_through bigint NOT NULL,    -- the last one dropped of the streams that aren't in broadcast_streams any more
+    forgotten_at      bigint NOT NULL,    -- its time
+    bytes             bigint NOT NULL     -- of what is kept
 );
+
+-- What was dropped of each stream, so that nobody who has the rest is told that something is missing.
+CREATE TABLE broadcast_streams (
+    app             text   COLLATE "C" NOT NULL,
+    stream          text   COLLATE "C" NOT NULL,
+    dropped_through bigint NOT NULL,    -- the last one's place in the series
+    dropped_at      bigint NOT NULL,    -- when it was broadcast
+    PRIMARY KEY (app, stream)
+);
+CREATE UNIQUE INDEX broadcast_streams_dropped ON broadcast_streams (app, dropped_through);
 
 -- The first answer to each Idempotency-Key, for a day. A call for many users that hasn't ended has none, and the ids that its parts have
 -- made.

@@ -213,13 +213,24 @@ CREATE UNIQUE INDEX broadcasts_id ON broadcasts (app, id) WHERE id IS NOT NULL;
 
 -- The series of each app. A restored database begins another one, under another epoch.
 CREATE TABLE broadcast_series (
-    app             TEXT    PRIMARY KEY,
-    epoch           TEXT    NOT NULL,
-    last_sequence   INTEGER NOT NULL,
-    dropped_through INTEGER NOT NULL,    -- everything up to it was dropped, whatever its stream
-    dropped_at      INTEGER NOT NULL,    -- the time of the last one dropped so
-    bytes           INTEGER NOT NULL     -- of what is kept
+    app               TEXT    PRIMARY KEY,
+    epoch             TEXT    NOT NULL,
+    last_sequence     INTEGER NOT NULL,
+    dropped_through   INTEGER NOT NULL,    -- everything up to it was dropped, whatever its stream
+    forgotten_through INTEGER NOT NULL,    -- the last one dropped of the streams that aren't in broadcast_streams any more
+    forgotten_at      INTEGER NOT NULL,    -- its time
+    bytes             INTEGER NOT NULL     -- of what is kept
 ) STRICT, WITHOUT ROWID;
+
+-- What was dropped of each stream, so that nobody who has the rest is told that something is missing.
+CREATE TABLE broadcast_streams (
+    app             TEXT    NOT NULL,
+    stream          TEXT    NOT NULL,
+    dropped_through INTEGER NOT NULL,    -- the last one's place in the series
+    dropped_at      INTEGER NOT NULL,    -- when it was broadcast
+    PRIMARY KEY (app, stream)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX broadcast_streams_dropped ON broadcast_streams (app, dropped_through);
 
 -- The first answer to each Idempotency-Key, for a day. A call for many users that hasn't ended has an empty one, and the ids that its
 -- parts have made.

@@ -20,10 +20,21 @@ CREATE UNIQUE INDEX broadcasts_id ON broadcasts (app, id) WHERE id IS NOT NULL;
 
 -- The series of each app. A restored database begins another one, under another epoch.
 CREATE TABLE broadcast_series (
-    app             text   COLLATE "C" PRIMARY KEY,
-    epoch           text   COLLATE "C" NOT NULL,
-    last_sequence   bigint NOT NULL,
+    app               text   COLLATE "C" PRIMARY KEY,
+    epoch             text   COLLATE "C" NOT NULL,
+    last_sequence     bigint NOT NULL,
+    dropped_through   bigint NOT NULL,
+    forgotten_through bigint NOT NULL,
+    forgotten_at      bigint NOT NULL,
+    bytes             bigint NOT NULL
+);
+
+-- What was dropped of each stream, so that nobody who has the rest is told that something is missing.
+CREATE TABLE broadcast_streams (
+    app             text   COLLATE "C" NOT NULL,
+    stream          text   COLLATE "C" NOT NULL,
     dropped_through bigint NOT NULL,
     dropped_at      bigint NOT NULL,
-    bytes           bigint NOT NULL
+    PRIMARY KEY (app, stream)
 );
+CREATE UNIQUE INDEX broadcast_streams_dropped ON broadcast_streams (app, dropped_through);

@@ -32,10 +32,21 @@ CREATE UNIQUE INDEX broadcasts_id ON broadcasts (app, id) WHERE id IS NOT NULL;
 
 -- The series of each app. A restored database begins another one, under another epoch.
 CREATE TABLE broadcast_series (
-    app             TEXT    PRIMARY KEY,
-    epoch           TEXT    NOT NULL,
-    last_sequence   INTEGER NOT NULL,
+    app               TEXT    PRIMARY KEY,
+    epoch             TEXT    NOT NULL,
+    last_sequence     INTEGER NOT NULL,
+    dropped_through   INTEGER NOT NULL,
+    forgotten_through INTEGER NOT NULL,
+    forgotten_at      INTEGER NOT NULL,
+    bytes             INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What was dropped of each stream, so that nobody who has the rest is told that something is missing.
+CREATE TABLE broadcast_streams (
+    app             TEXT    NOT NULL,
+    stream          TEXT    NOT NULL,
     dropped_through INTEGER NOT NULL,
     dropped_at      INTEGER NOT NULL,
-    bytes           INTEGER NOT NULL
+    PRIMARY KEY (app, stream)
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX broadcast_streams_dropped ON broadcast_streams (app, dropped_through);

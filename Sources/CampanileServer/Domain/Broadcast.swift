@@ -74,12 +74,18 @@ struct BroadcastSeries: Sendable, Equatable {
     var lastOffset: Int64
     /// Everything up to this offset was dropped, whatever its stream.
     var droppedThrough: Int64
-    /// The time of the last one dropped by that.
-    var droppedAt: Timestamp
+    /// The last one dropped of the streams of which it isn't known any more what was.
+    var forgotten: Dropped
     /// The bytes that are kept.
     var bytes: Int64
 
     var position: BroadcastPosition { BroadcastPosition(epoch: epoch, offset: lastOffset) }
+}
+
+/// A broadcast that is kept no more.
+struct Dropped: Sendable, Equatable {
+    let offset: Int64
+    let at: Timestamp
 }
 
 /// Where a client says that it stands in a stream.

@@ -262,6 +262,8 @@ package enum Limits {
     static let broadcastIDBytes = 64
     /// For how long one stays that its stream has no place for. The gem sends one again, under its id, for 30 s and the time of a call.
     static let broadcastGraceMilliseconds: Int64 = 60_000
+    /// The streams of an app of which it stays known what was dropped.
+    static let broadcastStreamsRemembered = 100_000
     /// The oldest that a call looks at to drop them, beside two for each that it adds.
     static let broadcastsDroppedAtLeast = 16
 

@@ -5,7 +5,7 @@ private let found: SQL = "sequence, stream, message, except_sid"
 private let knownID: SQL = "SELECT id FROM broadcasts WHERE app = $1 AND id = $2"
 private let knownIDs: SQL = "SELECT id FROM broadcasts WHERE app = $1 AND id = ANY ($2)"
 
-/// The tables `broadcasts` and `broadcast_series`. A transaction adds under the lock of the app's series, so offsets become visible in
+/// The tables `broadcasts`, `broadcast_series` and `broadcast_streams`. A transaction adds under the lock of the app's series, so offsets become visible in
 /// their order.
 struct BroadcastRepository<Access: StoreAccess> {
     let access: Access
@@ -13,11 +13,13 @@ struct BroadcastRepository<Access: StoreAccess> {
     /// The series of an app; nil: it has never broadcast.
     func series(of app: String) throws -> BroadcastSeries? {
         try access.connection.first(
-            "SELECT epoch, last_sequence, dropped_through, dropped_at, bytes FROM broadcast_series WHERE app = $1", app
+            """
+            SELECT epoch, last_sequence, dropped_through, forgotten_through, forgotten_at, bytes FROM broadcast_series WHERE app = $1
+            """, app
         ) { row in
             BroadcastSeries(
-                epoch: row.text(0), lastOffset: row.number(1), droppedThrough: row.number(2), droppedAt: row.time(3),
-                bytes: row.number(4))
+                epoch: row.text(0), lastOffset: row.number(1), droppedThrough: row.number(2),
+                forgotten: Dropped(offset: row.number(3), at: row.time(4)), bytes: row.number(5))
         }
     }
 
@@ -39,28 +41,26 @@ struct BroadcastRepository<Access: StoreAccess> {
             if case .after(let position) = place, position.offset > 0 { return .lost }
             return .after(0)
         }
-        let dropped = try lastDropped(of: stream, app: app, keeping)
+        let dropped = try lastDropped(of: stream, app: app, series, keeping)
         switch place {
         case .after(let position):
-            let isKept = position.offset >= max(series.droppedThrough, dropped?.offset ?? 0)
-            return isKept && position.epoch == series.epoch && position.offset <= series.lastOffset
+            return position.offset >= dropped.offset && position.epoch == series.epoch && position.offset <= series.lastOffset
                 ? .after(position.offset) : .lost
         case .since(let time):
-            guard time > max(series.droppedAt, dropped?.at ?? series.droppedAt) else { return .lost }
+            guard time > dropped.at else { return .lost }
             let last = try access.connection.first(
                 """
                 SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 AND created_at < $3 ORDER BY sequence DESC LIMIT 1
                 """, app, stream, time
             ) { $0.number(0) }
-            return .after(max(last ?? 0, series.droppedThrough))
+            return .after(max(last ?? 0, dropped.offset))
         }
     }
 
     /// The next of a stream's broadcasts, in as many as are sent in one go.
     func part(of stream: String, app: String, after offset: Int64, _ keeping: BroadcastKeeping) throws -> BroadcastPart {
         guard let series = try series(of: app) else { return BroadcastPart(through: offset) }
-        let dropped = try lastDropped(of: stream, app: app, keeping)
-        guard offset >= max(series.droppedThrough, dropped?.offset ?? 0) else {
+        guard offset >= (try lastDropped(of: stream, app: app, series, keeping).offset) else {
             return BroadcastPart(through: offset, hasGap: true)
         }
         var part = BroadcastPart(through: series.lastOffset)
@@ -80,13 +80,18 @@ struct BroadcastRepository<Access: StoreAccess> {
 
     /// The last of a stream's that is no more for clients: one more is kept than they get, and says up to where others were dropped.
     private func lastDropped(
-        of stream: String, app: String, _ keeping: BroadcastKeeping
-    ) throws -> (offset: Int64, at: Timestamp)? {
-        try access.connection.first(
+        of stream: String, app: String, _ series: BroadcastSeries, _ keeping: BroadcastKeeping
+    ) throws -> Dropped {
+        let beyond = try access.connection.first(
             """
             SELECT sequence, created_at FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3
             """, app, stream, keeping.perStream
-        ) { ($0.number(0), $0.time(1)) }
+        ) { Dropped(offset: $0.number(0), at: $0.time(1)) }
+        if let beyond { return beyond }
+        let noted = try access.connection.first(
+            "SELECT dropped_through, dropped_at FROM broadcast_streams WHERE app = $1 AND stream = $2", app, stream
+        ) { Dropped(offset: $0.number(0), at: $0.time(1)) }
+        return noted ?? series.forgotten
     }
 }
 
@@ -124,20 +129,25 @@ extension BroadcastRepository where Access == StoreTransaction {
     /// Begins an app's series, if it has none.
     func begin(app: String, makeEpoch: () -> String) throws -> BroadcastSeries { try lockedSeries(of: app, makeEpoch) }
 
-    /// Drops what has had its time.
+    /// Drops what has had its time, and forgets what was dropped of the streams that have been silent for longest.
+    /// - Parameter streams: of how many it stays known.
     /// - Returns: whether there may be more.
-    func purge(app: String, _ keeping: BroadcastKeeping, limit: Int) throws -> Bool {
+    func purge(
+        app: String, _ keeping: BroadcastKeeping, limit: Int, streams: Int = Limits.broadcastStreamsRemembered
+    ) throws -> Bool {
         guard try series(of: app) != nil else { return false }
         var series = try lockedSeries(of: app) { "" }
         let before = series
         try drop(from: &series, app: app, keeping, limit: limit)
+        try forget(from: &series, app: app, most: streams, limit: limit)
         if series != before { try store(series, app: app) }
-        return series.droppedThrough != before.droppedThrough
+        return series.droppedThrough != before.droppedThrough || series.forgotten != before.forgotten
     }
 
     /// A restored database begins other series: what its clients saw since the backup isn't in it.
     func forgetAll() throws {
         try access.writing.run("DELETE FROM broadcasts")
+        try access.writing.run("DELETE FROM broadcast_streams")
         try access.writing.run("DELETE FROM broadcast_series")
     }
 
@@ -145,8 +155,8 @@ extension BroadcastRepository where Access == StoreTransaction {
         if let series = try locked(app) { return series }
         try access.writing.run(
             """
-            INSERT INTO broadcast_series (app, epoch, last_sequence, dropped_through, dropped_at, bytes) VALUES ($1, $2, $3, $3, $4, 0)
-            ON CONFLICT DO NOTHING
+            INSERT INTO broadcast_series (app, epoch, last_sequence, dropped_through, forgotten_through, forgotten_at, bytes)
+            VALUES ($1, $2, $3, $3, $3, $4, 0) ON CONFLICT DO NOTHING
             """, app, makeEpoch(), (access.unit?.firstSequence ?? 1) - 1, Timestamp(milliseconds: 0))
         guard let series = try locked(app) else {
             throw SQLError(code: .corrupt, message: "broadcast_series has no row of the app \(app)")
@@ -194,26 +204,48 @@ extension BroadcastRepository where Access == StoreTransaction {
     /// Drops the oldest of an app that have had their time or have no room.
     private func drop(from series: inout BroadcastSeries, app: String, _ keeping: BroadcastKeeping, limit: Int) throws {
         let oldest = try access.connection.all(
-            "SELECT sequence, bytes, created_at FROM broadcasts WHERE app = $1 ORDER BY sequence LIMIT $2", app, limit
-        ) { (offset: $0.number(0), bytes: $0.number(1), at: $0.time(2)) }
+            "SELECT sequence, created_at, bytes, stream FROM broadcasts WHERE app = $1 ORDER BY sequence LIMIT $2", app, limit
+        ) { (dropped: Dropped(offset: $0.number(0), at: $0.time(1)), bytes: $0.number(2), stream: ExactText($0.text(3))) }
         let end = access.now.milliseconds - keeping.milliseconds
-        var last: Int64?
+        var last: [ExactText: Dropped] = [:]
         for one in oldest {
-            guard one.at.milliseconds <= end || series.bytes > keeping.bytes else { break }
-            last = one.offset
+            guard one.dropped.at.milliseconds <= end || series.bytes > keeping.bytes else { break }
+            last[one.stream] = one.dropped
             series.bytes -= one.bytes
-            series.droppedThrough = one.offset
-            series.droppedAt = max(series.droppedAt, one.at)
+            series.droppedThrough = one.dropped.offset
         }
-        guard let last else { return }
-        try access.writing.run("DELETE FROM broadcasts WHERE app = $1 AND sequence <= $2", app, last)
+        guard !last.isEmpty else { return }
+        try access.writing.run("DELETE FROM broadcasts WHERE app = $1 AND sequence <= $2", app, series.droppedThrough)
+        for (stream, dropped) in last {
+            try access.writing.queue(
+                """
+                INSERT INTO broadcast_streams (app, stream, dropped_through, dropped_at) VALUES ($1, $2, $3, $4)
+                ON CONFLICT (app, stream) DO UPDATE SET dropped_through = excluded.dropped_through, dropped_at = excluded.dropped_at
+                """, app, stream.text, dropped.offset, dropped.at)
+        }
+    }
+
+    /// Forgets what was dropped of the streams beyond the newest so many: of them it is only known that it may have been the last of all.
+    private func forget(from series: inout BroadcastSeries, app: String, most: Int, limit: Int) throws {
+        let forgotten = try access.writing.all(
+            """
+            DELETE FROM broadcast_streams WHERE app = $1 AND dropped_through IN (
+                SELECT dropped_through FROM broadcast_streams WHERE app = $1 AND dropped_through <= (
+                    SELECT dropped_through FROM broadcast_streams WHERE app = $1 ORDER BY dropped_through DESC LIMIT 1 OFFSET $2)
+                ORDER BY dropped_through LIMIT $3)
+            RETURNING dropped_through, dropped_at
+            """, app, most, limit
+        ) { Dropped(offset: $0.number(0), at: $0.time(1)) }
+        guard let last = forgotten.max(by: { $0.offset < $1.offset }) else { return }
+        series.forgotten = last
     }
 
     private func store(_ series: BroadcastSeries, app: String) throws {
         try access.writing.queue(
             """
-            UPDATE broadcast_series SET last_sequence = $2, dropped_through = $3, dropped_at = $4, bytes = $5 WHERE app = $1
-            """, app, series.lastOffset, series.droppedThrough, series.droppedAt, series.bytes)
+            UPDATE broadcast_series SET last_sequence = $2, dropped_through = $3, forgotten_through = $4, forgotten_at = $5, bytes = $6
+            WHERE app = $1
+            """, app, series.lastOffset, series.droppedThrough, series.forgotten.offset, series.forgotten.at, series.bytes)
     }
 }
 

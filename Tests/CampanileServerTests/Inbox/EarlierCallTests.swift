@@ -78,6 +78,7 @@ import Testing
                     """
                     DROP TABLE broadcasts;
                     DROP TABLE broadcast_series;
+                    DROP TABLE broadcast_streams;
                     DROP TABLE external_ids;
                     DROP TABLE tenant_badges;
                     DROP TABLE app_policies;
@@ -108,7 +109,7 @@ import Testing
             try session.writeBlocking { unit in
                 try unit.plainConnection.script(
                     """
-                    DROP TABLE broadcasts, broadcast_series, external_ids, tenant_badges, app_policies;
+                    DROP TABLE broadcasts, broadcast_series, broadcast_streams, external_ids, tenant_badges, app_policies;
                     ALTER TABLE inboxes DROP COLUMN badge_policy, DROP COLUMN given_count;
                     ALTER TABLE notifications DROP COLUMN edited_at, DROP COLUMN api_key_id, DROP COLUMN external_id;
                     ALTER TABLE notifications DROP COLUMN payload;

@@ -118,6 +118,35 @@ struct BroadcastRepositoryTests {
         #expect(bytes == Int64(kept.reduce(0) { $0 + $1.message.utf8.count + 1 }))
     }
 
+    @Test("whoever listens to a silent stream isn't told that something is missing when others' broadcasts are dropped")
+    func silentStreams() async throws {
+        try await add([Self.broadcast("busy", "1"), Self.broadcast("silent", "2")])
+        fixture.clock.advance(milliseconds: 60_001)
+        let later = Timestamp(milliseconds: fixture.clock.now.milliseconds - 1)
+        try await add([Self.broadcast("busy", "3")])
+        #expect(try start("never", after(0)) == .after(0))
+        #expect(try part("never", after: 0) == BroadcastPart(through: 3))
+        #expect(try start("silent", after(2)) == .after(2))
+        #expect(try start("silent", .since(later)) == .after(2))
+        for stream in ["silent", "busy"] {
+            #expect(try start(stream, after(0)) == .lost)
+            #expect(try part(stream, after: 0).hasGap)
+        }
+    }
+
+    @Test("of streams beyond those that are remembered it is said that something may be missing")
+    func forgottenStreams() async throws {
+        for number in 1...5 { try await add([Self.broadcast("\(number)", "x")]) }
+        fixture.clock.advance(milliseconds: 60_001)
+        for _ in 0..<2 {
+            _ = try await fixture.store.write { try $0.broadcasts.purge(app: "shop", Self.keeping(), limit: 100, streams: 2) }
+        }
+        #expect(try (2...4).map { try start("never", after($0)) } == [.lost, .after(3), .after(4)])
+        #expect(try start("5", after(4)) == .lost)
+        #expect(try start("5", after(5)) == .after(5))
+        #expect(try start("1", after(3)) == .after(3))
+    }
+
     @Test("from a time on comes what was broadcast then, unless something from then on was dropped")
     func since() async throws {
         try await add([Self.broadcast("a", "1")])

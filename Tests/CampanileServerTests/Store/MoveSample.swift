@@ -36,7 +36,8 @@ enum MoveSample {
             (4, 'default', 'bob "quoted" äöü €', 0, 0, 0, 1700000002013, NULL, NULL, NULL, NULL, 0, 25, 0, 'since_opened', 0);
         INSERT INTO tenant_badges VALUES (3, '', 2, -5), (3, 'acme', 5, 9000000000000000001);
         INSERT INTO app_policies VALUES ('shop', 'given');
-        INSERT INTO broadcast_series VALUES ('shop', 'e1', 9, 3, 1004, 123);
+        INSERT INTO broadcast_series VALUES ('shop', 'e1', 9, 3, 2, 1004, 123);
+        INSERT INTO broadcast_streams VALUES ('shop', 'messages', 3, 1003);
         INSERT INTO broadcasts VALUES ('shop', 8, 'messages', 'id-1', '"x"', 'sid', 20, 1005), ('shop', 9, 'a', NULL, '"y"', NULL, 12, 1006);
         INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body)
             VALUES (4, x'01900000000070018000000000ffffff', 5, 6, 'a' || char(0) || 'b', '');
@@ -142,7 +143,10 @@ enum MoveSample {
                 """, kinds: "ittiibiixxxiiiti"),
         Question(sql: "SELECT inbox_id, tenant, count, sequence FROM tenant_badges ORDER BY tenant", kinds: "itii"),
         Question(
-            sql: "SELECT app, epoch, last_sequence, dropped_through, dropped_at, bytes FROM broadcast_series", kinds: "ttiiii"),
+            sql:
+                "SELECT app, epoch, last_sequence, dropped_through, forgotten_through, forgotten_at, bytes FROM broadcast_series",
+            kinds: "ttiiiii"),
+        Question(sql: "SELECT app, stream, dropped_through, dropped_at FROM broadcast_streams", kinds: "ttii"),
         Question(
             sql: "SELECT app, sequence, stream, id, message, except_sid, bytes, created_at FROM broadcasts ORDER BY sequence",
             kinds: "tittttii"),

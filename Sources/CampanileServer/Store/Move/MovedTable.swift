@@ -22,7 +22,7 @@ struct MovedTable: Sendable {
         "inboxes", "api_keys", "device_tokens", "notifications", "external_ids", "deliveries", "events", "departed_devices",
         "left_tokens", "tenant_badges", "app_policies",
         "idempotency_keys", "large_calls", "large_call_parts", "revocations", "imported_entries", "provider_tokens",
-        "broadcast_series", "broadcasts",
+        "broadcast_series", "broadcasts", "broadcast_streams",
     ]
 
     /// The expressions for columns that the file hasn't, or holds otherwise, by table and column.

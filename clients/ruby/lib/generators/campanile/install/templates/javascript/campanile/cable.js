@@ -1,148 +1,156 @@
-// <turbo-cable-stream-source>: turbo-rails' element, on Campanile's cable. Import it before turbo-rails. See docs/realtime-pages.md.
+// turbo-rails' <turbo-cable-stream-source>, on Campanile's cable. See docs/broadcasts.md.
 
-const extended = "actioncable-v1-ext-json";
-const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content;
-const snake = (key) => key.replace(/[A-Z]+/g, (letters) => `_${letters.toLowerCase()}`);
+const tag = "turbo-cable-stream-source", extended = "actioncable-v1-ext-json";
+// identifier → its elements
+const wanted = new Map(), changed = new Set();
+// identifier → subscriptions without an answer: its messages are still an earlier one's
+const asked = new Map();
+// A page is told once of a place that it prints for ever.
+const refused = new Set();
+let socket, isWelcome, heardAt, watch, failures = 0, mayReturn;
 
-// The name that a server signed, as Rails writes it.
+const say = (command, more) => socket.send(JSON.stringify({ command, ...more }));
+
 function nameIn(signed) {
 	try {
-		const bytes = Uint8Array.from(atob(signed.split("--")[0]), (letter) => letter.charCodeAt());
-		return JSON.parse(new TextDecoder().decode(bytes));
+		const base64 = signed.slice(0, signed.lastIndexOf("--")).replace(/-/g, "+").replace(/_/g, "/");
+		return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt())));
 	} catch {}
 }
 
-// identifier → the elements that it is for
-const wanted = new Map();
-let socket, isWelcome, heardAt, failures = 0, timer, watch, mayReturn = true;
-
-const say = (message) => isWelcome && socket.send(JSON.stringify(message));
+function change(identifier) {
+	if (!changed.size) queueMicrotask(() => (changed.forEach(subscribe), changed.clear(), open()));
+	changed.add(identifier);
+}
 
 function subscribe(identifier) {
-	const message = { command: "subscribe", identifier };
-	const streams = {};
-	if (socket.protocol === extended) {
-		for (const { place, streamName } of wanted.get(identifier)) {
-			if (!place || streamName === undefined) continue;
-			// Two elements of one stream: the older page's place; the other passes over what it has.
-			const known = streams[streamName];
-			if (!known || place.offset < known.offset) streams[streamName] = place;
-		}
-		if (Object.keys(streams).length) message.history = { streams };
-	}
-	say(message);
+	const elements = [...wanted.get(identifier)], count = asked.get(identifier);
+	if (!elements[0]) wanted.delete(identifier);
+	if (!isWelcome) return;
+	if (count >= 0) say("unsubscribe", { identifier });
+	if (!count) asked.delete(identifier);
+	if (!elements[0]) return;
+	asked.set(identifier, (count ?? 0) + 1);
+	// What one element has, another may lack.
+	const [place] = elements.flatMap((one) => one.place ?? []).sort((a, b) => a.offset - b.offset);
+	say("subscribe", { identifier, history: place && { streams: { [elements[0].stream]: place } } });
 }
 
 function open() {
-	clearTimeout(timer);
 	if (socket || !wanted.size || !mayReturn) return;
-	const url = new URL(meta("action-cable-url") ?? "/cable", document.baseURI);
+	const url = new URL(document.querySelector("meta[name=action-cable-url]")?.content ?? "/cable", document.baseURI);
 	url.protocol = url.protocol.replace("http", "ws");
-	const mine = (socket = new WebSocket(url, [extended, "actioncable-v1-json"]));
+	socket = new WebSocket(url, [extended, "actioncable-v1-json"]);
+	socket.onmessage = ({ data }) => hear(JSON.parse(data));
+	socket.onclose = lose;
 	heardAt = Date.now();
-	mine.onmessage = ({ data }) => {
-		if (mine === socket) hear(JSON.parse(data));
-	};
-	mine.onclose = () => {
-		if (mine === socket) lost();
-	};
-	// A connection that says nothing for two pings is gone, whatever the browser thinks.
-	watch = setInterval(() => Date.now() - heardAt > 6_500 && lost(), 1_000);
+	watch = setInterval(() => Date.now() - heardAt > 6_500 && lose(), 1_000);
 }
 
-function lost() {
+function lose() {
 	clearInterval(watch);
-	const former = socket;
+	socket.onmessage = socket.onclose = null;
+	socket.close();
 	socket = isWelcome = null;
-	former?.close();
-	for (const elements of wanted.values()) for (const element of elements) element.removeAttribute("connected");
-	const delay = Math.min(30_000, 500 * 1.6 ** failures++) * (0.5 + Math.random());
-	timer = setTimeout(open, delay);
+	asked.clear();
+	wanted.forEach((elements) => elements.forEach((one) => one.live()));
+	setTimeout(open, Math.min(30_000, 500 * 1.6 ** failures++) * (0.5 + Math.random()));
 }
 
-function hear({ type, identifier, message, reconnect, ...more }) {
+function hear({ type, identifier, reconnect, ...more }) {
 	heardAt = Date.now();
 	if (type === "welcome") {
-		[isWelcome, failures] = [true, 0];
-		for (const each of wanted.keys()) subscribe(each);
+		isWelcome = true;
+		wanted.forEach((_, each) => subscribe(each));
 	} else if (type === "ping") {
-		if (socket.protocol === extended) say({ command: "pong" });
+		failures = 0;
+		if (socket.protocol === extended) say("pong");
 	} else if (type === "disconnect") {
 		mayReturn = reconnect !== false;
 	} else {
-		for (const element of wanted.get(identifier) ?? []) element.hear(type, message, more);
+		if (/_subscription$/.test(type)) asked.set(identifier, asked.get(identifier) - 1);
+		if (!asked.get(identifier)) wanted.get(identifier)?.forEach((one) => one.hear(type, more));
 	}
 }
 
-class TurboCableStreamSourceElement extends HTMLElement {
-	static observedAttributes = ["channel", "signed-stream-name"];
+for (const name of ["online", "pageshow", "visibilitychange"]) addEventListener(name, open);
+
+customElements.get(tag) || customElements.define(tag, class extends HTMLElement {
+	static observedAttributes = ["channel", "signed-stream-name", "position", "connected"];
 
 	async connectedCallback() {
-		this.isThere = true;
-		await turbo();
-		if (!this.isThere || this.identifier) return;
-		window.Turbo.connectStreamSource(this);
-		const data = Object.entries(this.dataset).map(([key, value]) => [snake(key), value]);
-		const signed = this.getAttribute("signed-stream-name");
-		this.streamName = nameIn(signed);
-		this.identifier = JSON.stringify({
-			channel: this.getAttribute("channel"), signed_stream_name: signed, ...Object.fromEntries(data),
-		});
-		const others = wanted.get(this.identifier);
-		wanted.set(this.identifier, new Set([...(others ?? []), this]));
-		// Asked again, the server says again what this page may have missed.
-		if (socket) subscribe(this.identifier);
-		else open();
+		// For turbo-rails, and the page after Turbo's preview.
+		for (let wait = 99; !window.Turbo || (document.querySelector("html[data-turbo-preview]") && wait--); )
+			await new Promise((then) => setTimeout(then, 20));
+		if (!this.isConnected || this.identifier) return;
+		Turbo.connectStreamSource(this);
+		const data = Object.entries(this.dataset).map(([key, value]) => [key.replace(/[A-Z]+/g, "_$&").toLowerCase(), value]);
+		const channel = this.getAttribute("channel"), signed_stream_name = this.getAttribute("signed-stream-name");
+		this.stream = nameIn(signed_stream_name);
+		const identifier = (this.identifier = JSON.stringify({ channel, signed_stream_name, ...Object.fromEntries(data) }));
+		wanted.set(identifier, (wanted.get(identifier) ?? new Set()).add(this));
+		mayReturn = true;
+		this.mark();
+		change(identifier);
 	}
 
 	disconnectedCallback() {
-		this.isThere = false;
-		const { identifier } = this;
-		if (!identifier) return;
+		const { identifier } = this, others = wanted.get(identifier);
+		if (!others) return;
 		this.identifier = null;
-		window.Turbo.disconnectStreamSource(this);
-		this.removeAttribute("connected");
-		const others = wanted.get(identifier);
+		Turbo.disconnectStreamSource(this);
 		others.delete(this);
-		if (others.size) return;
-		wanted.delete(identifier);
-		say({ command: "unsubscribe", identifier });
+		if (!others.size) change(identifier);
+		// Last: it connects one that moved.
+		this.live();
 	}
 
-	attributeChangedCallback() {
-		if (!this.identifier) return;
-		this.disconnectedCallback();
-		this.connectedCallback();
-	}
-
-	// Up to where the page has what was broadcast: the server wrote it when it rendered the page, and a copy in Turbo's cache keeps it.
-	get place() {
-		const [, epoch, offset] = this.getAttribute("position")?.match(/^(.*):(\d+)$/) ?? [];
-		return epoch && { epoch, offset: Number(offset) };
-	}
-
-	hear(type, message, { epoch, offset }) {
-		if (type === "confirm_subscription") return this.setAttribute("connected", "");
-		if (type === "reject_subscription") return this.removeAttribute("connected");
-		if (type === "reject_history") {
-			this.dispatchEvent(new CustomEvent("campanile:missed", { bubbles: true }));
-		} else if (message !== undefined) {
-			const { place } = this;
-			if (place && epoch === place.epoch && offset <= place.offset) return;
-			this.dispatchEvent(new MessageEvent("message", { data: message }));
-			if (epoch) this.setAttribute("position", `${epoch}:${offset}`);
+	attributeChangedCallback(name, _, value) {
+		// A morph takes it, a copy has it.
+		if (name === "connected") {
+			this.live(this.isLive);
+		} else if (name === "position") {
+			if (value && value !== this.marked) this.move(value);
+		} else if (this.identifier) {
+			this.disconnectedCallback();
+			this.connectedCallback();
 		}
 	}
-}
 
-// turbo-rails may come later than the elements.
-async function turbo() {
-	while (!window.Turbo) await new Promise((then) => setTimeout(then, 10));
-}
+	live(isLive = false) {
+		this.isLive = isLive;
+		this.toggleAttribute("connected", isLive);
+	}
 
-addEventListener("online", () => socket || open());
-addEventListener("pageshow", () => socket || open());
-document.addEventListener("visibilitychange", () => document.hidden || socket || open());
-if (!customElements.get("turbo-cable-stream-source")) {
-	customElements.define("turbo-cable-stream-source", TurboCableStreamSourceElement);
-}
+	// The page was made here: new, Turbo's copy, or morphed.
+	move(position) {
+		const { place, identifier } = this, [, epoch, offset] = position.match(/^\+?(.+):(\d+)$/) ?? [];
+		this.place = epoch && !refused.has(location + epoch + offset) ? { epoch, offset: +offset } : null;
+		if (!identifier) return;
+		this.mark();
+		if (this.place && (place?.epoch !== epoch || offset < place.offset)) change(identifier);
+	}
+
+	// For Turbo's copy; in no server's form, to see morphs.
+	mark(place = this.place) {
+		if (place) this.setAttribute("position", (this.marked = `+${place.epoch}:${place.offset}`));
+	}
+
+	hear(type, { message, epoch, offset }) {
+		const { place } = this;
+		if (/_subscription$/.test(type)) {
+			this.live(type[0] === "c");
+		} else if (type === "reject_history") {
+			refused.add(location + place?.epoch + place?.offset);
+			this.place = null;
+			this.dispatchEvent(new CustomEvent("campanile:missed", { bubbles: true }));
+		} else if (message) {
+			if (epoch === place?.epoch && offset <= place?.offset) return;
+			const next = (this.place = epoch && { epoch, offset });
+			this.dispatchEvent(new MessageEvent("message", { data: message }));
+			if (!next) return this.removeAttribute("position");
+			// Once Turbo has rendered:
+			setTimeout(() => this.isConnected && this.place?.offset >= offset && this.mark(next), 100);
+		}
+	}
+});
