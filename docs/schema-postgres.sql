@@ -202,10 +202,10 @@ CREATE TABLE broadcasts (
     sequence   bigint NOT NULL,         -- what clients know as the offset
     stream     text   COLLATE "C" NOT NULL,         -- empty: a command to end a user's connections
     id         text   COLLATE "C",                  -- the sender's; one goes once
-    message    text   COLLATE "C" NOT NULL,         -- JSON text
     except_sid text   COLLATE "C",                  -- the cable connection that doesn't get it
     bytes      bigint NOT NULL,
     created_at bigint NOT NULL,
+    message    text   COLLATE "C" NOT NULL,         -- JSON text
     PRIMARY KEY (app, sequence)
 );
 CREATE INDEX broadcasts_stream ON broadcasts (app, stream, sequence);

@@ -202,10 +202,10 @@ CREATE TABLE broadcasts (
     sequence   INTEGER NOT NULL,         -- what clients know as the offset
     stream     TEXT    NOT NULL,         -- empty: a command to end a user's connections
     id         TEXT   ,                  -- the sender's; one goes once
-    message    TEXT    NOT NULL,         -- JSON text
     except_sid TEXT   ,                  -- the cable connection that doesn't get it
     bytes      INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
+    message    TEXT    NOT NULL,         -- JSON text
     PRIMARY KEY (app, sequence)
 ) STRICT;
 CREATE INDEX broadcasts_stream ON broadcasts (app, stream, sequence);

@@ -9,10 +9,10 @@ CREATE TABLE broadcasts (
     sequence   bigint NOT NULL,
     stream     text   COLLATE "C" NOT NULL,
     id         text   COLLATE "C",
-    message    text   COLLATE "C" NOT NULL,
     except_sid text   COLLATE "C",
     bytes      bigint NOT NULL,
     created_at bigint NOT NULL,
+    message    text   COLLATE "C" NOT NULL,
     PRIMARY KEY (app, sequence)
 );
 CREATE INDEX broadcasts_stream ON broadcasts (app, stream, sequence);

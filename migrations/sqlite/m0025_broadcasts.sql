@@ -21,10 +21,10 @@ CREATE TABLE broadcasts (
     sequence   INTEGER NOT NULL,
     stream     TEXT    NOT NULL,
     id         TEXT,
-    message    TEXT    NOT NULL,
     except_sid TEXT,
     bytes      INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
+    message    TEXT    NOT NULL,
     PRIMARY KEY (app, sequence)
 ) STRICT;
 CREATE INDEX broadcasts_stream ON broadcasts (app, stream, sequence);

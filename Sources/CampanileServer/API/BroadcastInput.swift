@@ -6,6 +6,8 @@ struct BroadcastInput {
     private(set) var broadcasts: [Broadcast] = []
     /// True if there was a command that can't be carried out.
     private(set) var hasVainCommands = false
+    /// True if a message for a stream of `cable.stream_name` was passed over.
+    private(set) var hasReserved = false
     private var errors: [FieldError] = []
     /// Names the streams that aren't an app's own.
     private let pattern: StreamNamePattern
@@ -58,9 +60,20 @@ struct BroadcastInput {
     }
 
     /// The stream of a broadcast; nil when a mistake was noted.
+    func name(in object: inout JSONObject) -> String? {
+        object.required(object.string("stream", minBytes: 1, maxBytes: Limits.broadcastStreamBytes), "stream")
+    }
+
+    /// Notes a message that goes nowhere: the sender drops all of a call that is refused.
+    fileprivate mutating func passOver(_ stream: String) -> Bool {
+        guard pattern.target(of: stream) != nil else { return false }
+        hasReserved = true
+        return true
+    }
+
+    /// The stream of a broadcast, one of the app's own; nil when a mistake was noted.
     func stream(in object: inout JSONObject) -> String? {
-        guard let stream = object.required(object.string("stream", minBytes: 1, maxBytes: Limits.broadcastStreamBytes), "stream")
-        else { return nil }
+        guard let stream = name(in: &object) else { return nil }
         guard pattern.target(of: stream) == nil else {
             object.fail(
                 "stream", .reserved, "stream is one of those of cable.stream_name, which the server alone writes: the badges'.")
@@ -81,17 +94,31 @@ extension Broadcast {
         return Broadcast(stream: stream, id: id, message: String(decoding: JSONValue.string(data).text, as: UTF8.self))
     }
 
-    /// A message in the form of AnyCable's HTTP broadcaster: `data` is the JSON text of what pages get, or else a text. A command among
-    /// them is one to end a user's connections. (AnyCable, "Broadcasting", "Publication format".)
+    /// A message in the form of AnyCable's HTTP broadcaster: `data` is the JSON text of what pages get, or what is no JSON at all, as a text.
+    /// A command among them is one to end a user's connections. (AnyCable, "Broadcasting", "Publication format".)
     static func anyCable(_ object: inout JSONObject, _ input: inout BroadcastInput) -> Broadcast? {
         if object.has("command") { return input.command(in: object) }
-        let stream = input.stream(in: &object)
-        guard let data = object.required(object.string("data", maxBytes: Limits.broadcastBytes), "data"), let stream else {
+        let stream = input.name(in: &object)
+        guard let data = object.required(object.string("data", maxBytes: Limits.broadcastBytes), "data"), let stream,
+            !input.passOver(stream), let value = json(data, &object)
+        else { return nil }
+        var broadcast = Broadcast(stream: stream, id: nil, message: String(decoding: value.text, as: UTF8.self))
+        // Another text names no connection of ours.
+        if case .string(let sid)? = object.value("meta")?["exclude_socket"], sid.utf8.count == 2 * Limits.sidBytes,
+            Hex.decode(Array(sid.utf8)) != nil
+        {
+            broadcast.exceptSID = sid
+        }
+        return broadcast
+    }
+
+    private static func json(_ data: String, _ object: inout JSONObject) -> JSONValue? {
+        do throws(JSONSyntaxError) { return try JSONValue(parsing: Array(data.utf8)) } catch {
+            let first = data.utf8.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+            guard let first, "{[\"".utf8.contains(first) else { return .string(data) }
+            // As a text it would come to pages as something else than was sent.
+            object.fail("data", .wrongType, "data must be JSON text: \(error.description)")
             return nil
         }
-        let value = (try? JSONValue(parsing: Array(data.utf8))) ?? .string(data)
-        var broadcast = Broadcast(stream: stream, id: nil, message: String(decoding: value.text, as: UTF8.self))
-        if case .string(let sid)? = object.value("meta")?["exclude_socket"] { broadcast.exceptSID = sid }
-        return broadcast
     }
 }

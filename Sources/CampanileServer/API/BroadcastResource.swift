@@ -32,6 +32,8 @@ struct BroadcastResource: Sendable {
     func takeAnyCables(_ request: Request, _ sender: Broadcaster) throws -> Answer {
         let input = try BroadcastInput(of: request, pattern, Broadcast.anyCable)
         if input.hasVainCommands { log.vainCommand() }
+        if input.hasReserved { log.reservedStream() }
+        guard !input.broadcasts.isEmpty else { return .later { Response(status: 201) } }
         return .later {
             try await broadcasts.addPatiently(input.broadcasts, app: sender.app)
             return Response(status: 201)

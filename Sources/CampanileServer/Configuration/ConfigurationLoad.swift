@@ -43,7 +43,7 @@ extension Configuration {
         setEndpoints(flags, reader: reader, root: root)
         push = Push(root.section("push"), flags)
         streams = Streams(root.section("streams"))
-        cable = Cable(root.section("cable"))
+        cable = Cable(root.section("cable"), apps)
         broadcasts = BroadcastKeeping(root.section("broadcasts"))
         refuseSharedCableKeys(reader)
         root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }

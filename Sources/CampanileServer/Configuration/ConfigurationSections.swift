@@ -164,13 +164,14 @@ extension BroadcastKeeping {
 }
 
 extension Configuration.Cable {
-    init(_ section: ConfigurationSection) {
+    /// - Parameter apps: may have keys of their own.
+    init(_ section: ConfigurationSection, _ apps: [String: Configuration.App]) {
         self.init()
         keys = Configuration.CableKeys(section)
         section.value("stream_name", .streamName).map { streamName = $0.value }
         let signedOnly = section.value("signed_streams_only", .boolean)
         signedOnly.map { signedStreamsOnly = $0.value }
-        if let signedOnly, signedOnly.value, !keys.signsStreams {
+        if let signedOnly, signedOnly.value, !keys.signsStreams, !apps.values.contains(where: \.cable.signsStreams) {
             section.reader.reportMissing(
                 signedOnly.origin,
                 "cable.signed_streams_only has no effect without cable.signed_stream_key or cable.secret_key_base")

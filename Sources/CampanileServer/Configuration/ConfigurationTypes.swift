@@ -34,7 +34,7 @@ enum ConfigurationLimits {
     /// Milliseconds that notifications and deliveries are kept, at least; and device tokens, which are seen once a day.
     static let retentionMilliseconds: Int64 = 3_600_000
     /// The least time and room for broadcasts: a client that comes back after a cut finds what it missed.
-    static let leastBroadcastMilliseconds: Int64 = 10_000
+    static let leastBroadcastMilliseconds: Int64 = 60_000
     static let leastBroadcastBytes: Int64 = 1_048_576
     static let deviceRetentionMilliseconds: Int64 = 2 * 24 * 3_600_000
 }

@@ -212,6 +212,8 @@ package enum Limits {
     static let cableIdentifierBytesPerStream = 4_096
     /// The streams of an app's own that an operator is shown.
     static let heardStreamsShown = 20
+    /// Of a connection's name, which is written in hexadecimal digits.
+    static let sidBytes = 16
     /// Of one message of a client, and so of one frame.
     static let cableMessageBytes = 64 * 1_024
     /// Messages, pings and pongs of a client between two of our pings; more close the connection.

@@ -137,6 +137,6 @@ package struct DatabaseRestore: Sendable {
         try transaction.programState.beginVersions(from: version)
         try transaction.events.begin(
             after: max(ahead * 1_000, reading.events.lastSequence()))
-        try transaction.broadcasts.forgetAll()
+        try transaction.broadcasts.forgetAll { Broadcasts.epoch(world) }
     }
 }

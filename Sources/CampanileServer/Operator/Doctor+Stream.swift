@@ -37,7 +37,7 @@ extension Doctor {
         let broadcast = Broadcast(
             stream: stream, id: nil, message: String(decoding: JSONValue.string(Doctor.testBroadcast).text, as: UTF8.self))
         let (keeping, world) = (configuration.broadcasts, world)
-        let offset = try await database.write { transaction in
+        let offset = try await database.write(hints: [.broadcasts(app: app)]) { transaction in
             _ = try transaction.broadcasts.add([broadcast], app: app, keeping) { Broadcasts.epoch(world) }
             return try transaction.broadcasts.series(of: app)?.lastOffset ?? 0
         }

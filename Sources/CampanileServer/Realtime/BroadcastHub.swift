@@ -39,6 +39,8 @@ final class BroadcastHub: @unchecked Sendable {
     private var endConnections: (UserKey, _ mayReturn: Bool) -> Void = { _, _ in }
     /// Apps that couldn't be read, to be tried again with the next tick.
     private var unread: Set<ExactText> = []
+    /// The listeners that aren't where the others are.
+    private var behind: [ObjectIdentifier: BroadcastListener] = [:]
 
     init(loop: StreamLoop, database: Store, keeping: BroadcastKeeping, logger: Logger) {
         self.loop = loop
@@ -97,7 +99,7 @@ final class BroadcastHub: @unchecked Sendable {
     /// - Parameter begun: called once, on the loop's thread, before anything is delivered.
     func listen(
         to stream: BroadcastStream, from place: BroadcastPlace?, _ subscriber: any Subscriber,
-        begun: @escaping @Sendable () -> Void
+        begun: @escaping @Sendable (BroadcastPosition?) -> Void
     ) -> any StreamSubscription {
         let listener = BroadcastListener(stream, subscriber, in: self)
         loop.perform { self.join(listener, place, begun) }
@@ -106,19 +108,23 @@ final class BroadcastHub: @unchecked Sendable {
 
     /// Returns who listens to an app's streams on this node; nobody once the loop has stopped.
     func heard(of app: ExactText) async -> HeardStreams {
-        await withCheckedContinuation { continuation in
+        let counts = await withCheckedContinuation { continuation in
             let answer = HeardAnswer(continuation)
-            loop.perform { [self] in answer.give(audiences[app].map { HeardStreams($0.streams.mapValues(\.count)) }) }
+            loop.perform { [self] in answer.give(audiences[app].map { $0.streams.mapValues(\.count) } ?? [:]) }
         }
+        return HeardStreams(counts)
     }
 
     // MARK: On the loop's thread
 
-    /// Tries again what failed.
+    /// Tries again what failed, and goes on with those whose clients had too much before them.
     func tick() {
         let apps = unread
         unread = []
-        for app in apps { look(app) }
+        for app in apps where audiences[app] != nil {
+            if audiences[app]?.through == nil { join(app, { _ in }) { _ in } } else { look(app) }
+        }
+        for listener in behind.values { carryOn(listener) }
     }
 
     private func lookAtChanged() {
@@ -129,10 +135,17 @@ final class BroadcastHub: @unchecked Sendable {
             }
             return calls.changed
         }
-        for app in changed { look(app) }
+        guard changed.count > 1 else { return changed.forEach(look) }
+        // A word from another node says no app: those that moved are found together.
+        read({ try $0.broadcasts.lastOffsets() }) { [self] result in
+            guard case .success(let last) = result else { return changed.forEach(look) }
+            for app in changed where audiences[app]?.through.map({ $0 < last[app] ?? 0 }) ?? true { look(app) }
+        }
     }
 
-    private func join(_ listener: BroadcastListener, _ place: BroadcastPlace?, _ begun: @escaping @Sendable () -> Void) {
+    private func join(
+        _ listener: BroadcastListener, _ place: BroadcastPlace?, _ begun: @escaping @Sendable (BroadcastPosition?) -> Void
+    ) {
         let stream = listener.stream
         join(
             stream.app,
@@ -142,7 +155,7 @@ final class BroadcastHub: @unchecked Sendable {
         ) { [self] result in
             switch result {
             case .success(let (series, start)):
-                begun()
+                begun(series?.position)
                 begin(listener, at: series?.lastOffset ?? 0, start)
             case .failure: listener.subscriber.end(.overloaded)
             }
@@ -158,14 +171,17 @@ final class BroadcastHub: @unchecked Sendable {
         calls.withLock { _ = $0.heard.insert(app) }
         audiences[app, default: BroadcastAudience()].joining += 1
         read({ (try $0.broadcasts.series(of: app.text), try look($0)) }) { [self] result in
-            audiences[app]?.joining -= 1
             if case .success(let (series, _)) = result, audiences[app]?.through == nil {
                 audiences[app]?.through = series?.lastOffset ?? 0
                 audiences[app]?.epoch = series?.epoch
                 if audiences[app]?.hasNews == true { self.look(app) }
             }
-            if case .failure(let error) = result { note(error) }
+            if case .failure(let error) = result {
+                unread.insert(app)
+                note(error)
+            }
             done(result)
+            audiences[app]?.joining -= 1
             leaveIfEmpty(app)
         }
     }
@@ -174,29 +190,42 @@ final class BroadcastHub: @unchecked Sendable {
         guard !listener.isCancelled else { return }
         audiences[listener.stream.app]?.streams[listener.stream.name, default: [:]][ObjectIdentifier(listener)] = listener
         switch start {
-        case nil: listener.phase = .catchingUp(after: last)
+        case nil: fallBehind(listener, after: last)
         case .after(let offset):
-            listener.phase = .catchingUp(after: offset)
+            fallBehind(listener, after: offset)
             listener.owesConfirmation = true
         case .lost:
             listener.tell(.rejected)
-            listener.phase = .catchingUp(after: last)
+            fallBehind(listener, after: last)
         }
         carryOn(listener)
     }
 
+    /// From now on a listener is brought what it is behind, in parts, as its client takes them.
+    private func fallBehind(_ listener: BroadcastListener, after offset: Int64) {
+        listener.fallBehind(after: offset)
+        behind[ObjectIdentifier(listener)] = listener
+    }
+
+    private func catchUp(_ listener: BroadcastListener, after offset: Int64) {
+        behind[ObjectIdentifier(listener)] = nil
+        listener.join(after: offset)
+    }
+
     /// Brings a listener that isn't where the others are the next part; it asks for more when that is sent.
     fileprivate func carryOn(_ listener: BroadcastListener) {
-        guard !listener.isCancelled, case .catchingUp(let offset) = listener.phase, !listener.isRead else { return }
+        guard !listener.isCancelled, case .catchingUp(let offset) = listener.phase, !listener.isRead,
+            listener.subscriber.hasRoom
+        else { return }
         let (stream, through) = (listener.stream, audiences[listener.stream.app]?.through ?? 0)
-        guard offset < through else { return listener.join(after: offset) }
+        guard offset < through else { return catchUp(listener, after: offset) }
         listener.isRead = true
         read({ [keeping] in try $0.broadcasts.part(of: stream.name.text, app: stream.app.text, after: offset, keeping) }) {
             [self] result in
             listener.isRead = false
             guard !listener.isCancelled else { return }
             switch result {
-            case .success(let part): bring(part, to: listener)
+            case .success(let part): bring(part, after: offset, to: listener)
             case .failure(let error):
                 note(error)
                 listener.subscriber.end(.overloaded)
@@ -204,13 +233,18 @@ final class BroadcastHub: @unchecked Sendable {
         }
     }
 
-    private func bring(_ part: BroadcastPart, to listener: BroadcastListener) {
+    private func bring(_ part: BroadcastPart, after offset: Int64, to listener: BroadcastListener) {
         guard !part.hasGap else { return listener.subscriber.end(.overloaded) }
+        guard !part.broadcasts.isEmpty else {
+            // A promoted standby may end before what the others were sent: then nothing more is there to be read.
+            guard part.through > offset else { return catchUp(listener, after: offset) }
+            listener.fallBehind(after: part.through)
+            return carryOn(listener)
+        }
+        // It goes on when its client has taken this.
+        listener.fallBehind(after: part.through)
         let epoch = audiences[listener.stream.app]?.epoch ?? ""
-        if !part.broadcasts.isEmpty { listener.subscriber.deliver(EventBatch(part.broadcasts, of: listener.stream.name, epoch)) }
-        listener.phase = .catchingUp(after: part.through)
-        // Otherwise it goes on when its client has taken this.
-        if part.broadcasts.isEmpty { carryOn(listener) }
+        listener.subscriber.deliver(EventBatch(part.broadcasts, of: listener.stream.name, epoch))
     }
 
     private func look(_ app: ExactText) {
@@ -248,6 +282,7 @@ final class BroadcastHub: @unchecked Sendable {
     private func take(_ broadcasts: [KeptBroadcast], of app: ExactText, _ series: BroadcastSeries?) {
         guard let through = audiences[app]?.through else { return }
         let last = series?.lastOffset ?? through
+        defer { carryOut(broadcasts, of: app) }
         // Some were dropped before this node read them. Clients that come back are told what they missed.
         guard isWhole(broadcasts, after: through, of: series), !broadcasts.isEmpty || last <= through else {
             audiences[app]?.through = max(last, broadcasts.last?.offset ?? last)
@@ -256,14 +291,17 @@ final class BroadcastHub: @unchecked Sendable {
         }
         guard let newest = broadcasts.last else { return }
         audiences[app]?.through = newest.offset
-        for (name, own) in Dictionary(grouping: broadcasts, by: { ExactText($0.stream) }) {
-            if name.text == Broadcast.commands {
-                for command in own.compactMap(CableDisconnect.init) {
-                    endConnections(UserKey(app: app, userID: ExactText(command.userID)), command.mayReturn)
-                }
-            } else {
-                tell(own, of: BroadcastStream(app: app, name: name))
-            }
+        let groups = Dictionary(grouping: broadcasts) { ExactText($0.stream) }
+        // What one stream's pages append to may have come by another, just before.
+        for (name, own) in groups.sorted(by: { $0.value[0].offset < $1.value[0].offset }) where name.text != Broadcast.commands {
+            tell(own, of: BroadcastStream(app: app, name: name))
+        }
+    }
+
+    /// Ends the connections that the commands among broadcasts say.
+    private func carryOut(_ broadcasts: [KeptBroadcast], of app: ExactText) {
+        for command in broadcasts.compactMap(CableDisconnect.init) {
+            endConnections(UserKey(app: app, userID: ExactText(command.userID)), command.mayReturn)
         }
     }
 
@@ -278,24 +316,42 @@ final class BroadcastHub: @unchecked Sendable {
 
     /// Sends to the listeners of a stream what is new in it.
     private func tell(_ own: [KeptBroadcast], of stream: BroadcastStream) {
-        guard let audience = audiences[stream.app], let listeners = audience.streams[stream.name], let first = own.first else {
-            return
-        }
+        guard let audience = audiences[stream.app], let listeners = audience.streams[stream.name] else { return }
         let epoch = audience.epoch ?? ""
-        let batch = EventBatch(own, of: stream.name, epoch)
-        for listener in listeners.values {
-            guard case .live(let from) = listener.phase else { continue }
-            if from < first.offset {
-                listener.subscriber.deliver(batch)
-            } else if let newer = own.firstIndex(where: { $0.offset > from }) {
-                listener.subscriber.deliver(EventBatch(Array(own[newer...]), of: stream.name, epoch))
+        for part in BroadcastHub.parts(of: own) {
+            let batch = EventBatch(part, of: stream.name, epoch)
+            for listener in listeners.values {
+                guard case .live(let from) = listener.phase, let newer = part.firstIndex(where: { $0.offset > from }) else {
+                    continue
+                }
+                // It gets the rest when its client has taken what is before it.
+                guard listener.subscriber.hasRoom else {
+                    fallBehind(listener, after: part[newer].offset - 1)
+                    continue
+                }
+                listener.subscriber.deliver(newer == 0 ? batch : EventBatch(Array(part[newer...]), of: stream.name, epoch))
             }
         }
+    }
+
+    /// Splits broadcasts into as many as one message may have.
+    private static func parts(of broadcasts: [KeptBroadcast]) -> [[KeptBroadcast]] {
+        var (parts, bytes): ([[KeptBroadcast]], Int) = ([[]], 0)
+        for broadcast in broadcasts {
+            bytes += broadcast.message.utf8.count
+            if bytes > Limits.broadcastBytes, parts.last?.isEmpty == false {
+                parts.append([])
+                bytes = broadcast.message.utf8.count
+            }
+            parts[parts.count - 1].append(broadcast)
+        }
+        return parts
     }
 
     fileprivate func remove(_ listener: BroadcastListener) {
         loop.perform { [self] in
             let stream = listener.stream
+            behind[ObjectIdentifier(listener)] = nil
             audiences[stream.app]?.streams[stream.name]?[ObjectIdentifier(listener)] = nil
             if audiences[stream.app]?.streams[stream.name]?.isEmpty == true { audiences[stream.app]?.streams[stream.name] = nil }
             leaveIfEmpty(stream.app)
@@ -340,45 +396,6 @@ final class BroadcastCounts: Sendable {
         case .confirmed: confirmed.add(1, ordering: .relaxed)
         case .rejected: rejected.add(1, ordering: .relaxed)
         }
-    }
-}
-
-/// The streams of an app that somebody listens to.
-struct HeardStreams: Sendable, Equatable {
-    struct One: Sendable, Equatable {
-        let name: String
-        let listeners: Int
-    }
-
-    private(set) var streams = 0
-    private(set) var listeners = 0
-    /// The ones with the most listeners, most first.
-    private(set) var most: [One] = []
-
-    init() {}
-
-    init(_ counts: [ExactText: Int]) {
-        streams = counts.count
-        listeners = counts.values.reduce(0, +)
-        most = counts.map { One(name: $0.text, listeners: $1) }
-            .sorted { ($1.listeners, $0.name) < ($0.listeners, $1.name) }.prefix(Limits.heardStreamsShown).map { $0 }
-    }
-}
-
-/// The answer to who listens, which is given once: by a loop that has stopped, when it drops the question.
-private final class HeardAnswer: Sendable {
-    private let continuation: Mutex<CheckedContinuation<HeardStreams, Never>?>
-
-    init(_ continuation: CheckedContinuation<HeardStreams, Never>) { self.continuation = Mutex(continuation) }
-
-    deinit { give(nil) }
-
-    func give(_ heard: HeardStreams?) {
-        let waiting = continuation.withLock { waiting in
-            defer { waiting = nil }
-            return waiting
-        }
-        waiting?.resume(returning: heard ?? HeardStreams())
     }
 }
 
@@ -432,6 +449,11 @@ private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
         owesConfirmation = false
         phase = .live(from: offset)
         live.store(true, ordering: .releasing)
+    }
+
+    func fallBehind(after offset: Int64) {
+        phase = .catchingUp(after: offset)
+        live.store(false, ordering: .releasing)
     }
 
     func tell(_ reply: HistoryReply) {

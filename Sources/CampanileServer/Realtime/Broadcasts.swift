@@ -10,7 +10,7 @@ struct Broadcasts: Sendable {
 
     /// Adds broadcasts to an app's series, in order. One whose id is kept isn't added again.
     func add(_ broadcasts: [Broadcast], app: String) async throws {
-        try await database.write { [hub, world, keeping] transaction in
+        try await database.write(hints: [.broadcasts(app: app)]) { [hub, world, keeping] transaction in
             let added = try transaction.broadcasts.add(broadcasts, app: app, keeping) { Broadcasts.epoch(world) }
             guard added > 0 else { return }
             transaction.afterCommit {
@@ -23,13 +23,30 @@ struct Broadcasts: Sendable {
     /// Does the same for a sender that drops a message at any answer but success: the database may come back meanwhile. Each message goes
     /// once, however often it is tried.
     func addPatiently(_ broadcasts: [Broadcast], app: String) async throws {
-        let end = world.monotonic() + Limits.anyCableWaitMilliseconds * 1_000_000
         let named = broadcasts.map { $0.named("anycable-\(Hex.encode(world.randomBytes(16)))") }
+        let (results, result) = AsyncStream.makeStream(of: Result<Void, any Error>.self)
+        // A write can't be cancelled: what is still under way then may be stored all the same.
+        let work = Task {
+            do {
+                result.yield(.success(try await addUntilTaken(named, app: app)))
+            } catch { result.yield(.failure(error)) }
+        }
+        let limit = Task {
+            try await Task.sleep(for: .milliseconds(Limits.anyCableWaitMilliseconds))
+            result.yield(.failure(SQLError(code: .busy, message: "the database took too long")))
+        }
+        defer {
+            work.cancel()
+            limit.cancel()
+        }
+        for await first in results { return try first.get() }
+    }
+
+    private func addUntilTaken(_ broadcasts: [Broadcast], app: String) async throws {
         while true {
             do {
-                return try await add(named, app: app)
+                return try await add(broadcasts, app: app)
             } catch let error as SQLError where error.isUnavailable || error.code == .commitUnknown {
-                guard world.monotonic() < end else { throw error }
                 try await Task.sleep(for: .milliseconds(Limits.anyCablePauseMilliseconds))
             }
         }
@@ -38,7 +55,7 @@ struct Broadcasts: Sendable {
     /// Where an app's series is now. It begins one if there is none.
     func position(of app: String) async throws -> BroadcastPosition {
         if let series = try await database.read({ try $0.broadcasts.series(of: app) }) { return series.position }
-        return try await database.write { [world] transaction in
+        return try await database.write(hints: [.broadcasts(app: app)]) { [world] transaction in
             try transaction.broadcasts.begin(app: app) { Broadcasts.epoch(world) }.position
         }
     }

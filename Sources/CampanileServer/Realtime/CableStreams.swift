@@ -21,7 +21,7 @@ final class CableStreams: CableAuthority {
 
     func subscribe(
         to stream: CableStream, from place: BroadcastPlace?, of owner: TurnOwner, subscriber: any Subscriber,
-        begun: @escaping @Sendable () -> Void
+        begun: @escaping @Sendable (BroadcastPosition?) -> Void
     ) -> any StreamSubscription {
         switch stream {
         case .own(let own): broadcasts.listen(to: own, from: place, subscriber, begun: begun)
@@ -31,11 +31,11 @@ final class CableStreams: CableAuthority {
 
     private func subscribe(
         to kind: StreamKind, _ user: UserKey, of owner: TurnOwner, _ subscriber: any Subscriber,
-        _ begun: @escaping @Sendable () -> Void
+        _ begun: @escaping @Sendable (BroadcastPosition?) -> Void
     ) -> any StreamSubscription {
         let subscription = CableSubscription(kind, subscriber, of: owner, in: shards.home(of: user))
         inboxes.known(user, isRecorded: kind == .notifications) { [self] known in
-            begun()
+            begun(nil)
             switch known {
             // From the newest event of this moment on, whenever the hub comes to it.
             case .success(let known?): subscription.join(known.inbox, from: known.newest)

@@ -102,6 +102,8 @@ enum StreamEnd: Sendable, Equatable {
 protocol Subscriber: AnyObject, Sendable {
     /// Batches come in order and without a gap; the first one is the present state.
     func deliver(_ batch: EventBatch)
+    /// False while so many broadcasts wait for the client that others had better wait too.
+    var hasRoom: Bool { get }
     /// No batch follows.
     func end(_ reason: StreamEnd)
 }
@@ -112,6 +114,10 @@ protocol StreamSubscription: AnyObject, Sendable {
     func cancel()
     /// The client has taken everything that was delivered.
     func drained()
+}
+
+extension Subscriber {
+    var hasRoom: Bool { true }
 }
 
 extension StreamSubscription {

@@ -64,9 +64,9 @@ final class Hub: @unchecked Sendable {
     /// revoked.
     private var revocationLooks = 0
     private var isLookingAtRevocations = false
-    /// Passes revocations on to the cable.
-    /// What else is done at each tick.
+    /// Does what else is done at each tick.
     private var alsoAtTick: @Sendable () -> Void = {}
+    /// Passes revocations on to the cable.
     private var tellRevocations: @Sendable ([UserKey: Timestamp]) -> Void = { _ in }
     private var otherListeners: @Sendable () -> Set<UserKey> = { [] }
 

@@ -49,7 +49,8 @@ final class Realtime: Sendable {
             inboxes: StreamInboxes(database: database, world: world), shards: shards, broadcasts: broadcasts, quota: quota,
             logger: logger)
         self.cable = Cable(
-            rules: rules, authority: authority, logger: logger, makeSID: { Hex.encode(world.randomBytes(16)) }, now: world.now)
+            rules: rules, authority: authority, logger: logger, makeSID: { Hex.encode(world.randomBytes(Limits.sidBytes)) },
+            now: world.now)
         broadcasts.onDisconnect { [weak cable = self.cable] user, mayReturn in
             cable?.end(.remote(mayReturn: mayReturn)) { $0.user == user }
         }

@@ -28,6 +28,14 @@ struct BroadcastRepository<Access: StoreAccess> {
         try access.connection.all("SELECT app FROM broadcast_series ORDER BY app") { $0.text(0) }
     }
 
+    /// The last offset of each app.
+    func lastOffsets() throws -> [ExactText: Int64] {
+        let all = try access.connection.all("SELECT app, last_sequence FROM broadcast_series ORDER BY app") {
+            (ExactText($0.text(0)), $0.number(1))
+        }
+        return Dictionary(uniqueKeysWithValues: all)
+    }
+
     /// The broadcasts of an app after an offset, oldest first.
     func after(_ offset: Int64, app: String, limit: Int) throws -> [KeptBroadcast] {
         try access.connection.all(
@@ -48,12 +56,12 @@ struct BroadcastRepository<Access: StoreAccess> {
                 ? .after(position.offset) : .lost
         case .since(let time):
             guard time > dropped.at else { return .lost }
-            let last = try access.connection.first(
+            let next = try access.connection.first(
                 """
-                SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 AND created_at < $3 ORDER BY sequence DESC LIMIT 1
+                SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 AND created_at >= $3 ORDER BY sequence LIMIT 1
                 """, app, stream, time
             ) { $0.number(0) }
-            return .after(max(last ?? 0, dropped.offset))
+            return .after(next.map { $0 - 1 } ?? series.lastOffset)
         }
     }
 
@@ -63,22 +71,27 @@ struct BroadcastRepository<Access: StoreAccess> {
         guard offset >= (try lastDropped(of: stream, app: app, series, keeping).offset) else {
             return BroadcastPart(through: offset, hasGap: true)
         }
-        var part = BroadcastPart(through: series.lastOffset)
-        var bytes = 0
-        try access.connection.forEach(
-            "SELECT \(found) FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence > $3 ORDER BY sequence", app, stream,
-            offset
-        ) { row in
-            let broadcast = KeptBroadcast(row)
-            bytes += broadcast.message.utf8.count
-            guard part.broadcasts.isEmpty || bytes <= Limits.broadcastBytes, part.isWhole else { return part.isWhole = false }
-            part.broadcasts.append(broadcast)
+        // Sizes first: the texts of what goes later aren't read.
+        let sizes = try access.connection.all(
+            "SELECT sequence, bytes FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence > $3 ORDER BY sequence LIMIT $4",
+            app, stream, offset, Limits.broadcastsPerLook + 1
+        ) { (offset: $0.number(0), bytes: $0.number(1)) }
+        var (count, bytes): (Int, Int64) = (0, 0)
+        for one in sizes.prefix(Limits.broadcastsPerLook) {
+            bytes += one.bytes
+            guard count == 0 || bytes <= Limits.broadcastBytes else { break }
+            count += 1
         }
-        if !part.isWhole, let last = part.broadcasts.last { part.through = last.offset }
-        return part
+        let isWhole = count == sizes.count
+        let through = isWhole ? series.lastOffset : sizes[count - 1].offset
+        let broadcasts = try access.connection.all(
+            """
+            SELECT \(found) FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence > $3 AND sequence <= $4 ORDER BY sequence
+            """, app, stream, offset, through, map: KeptBroadcast.init)
+        return BroadcastPart(broadcasts: broadcasts, through: through, isWhole: isWhole)
     }
 
-    /// The last of a stream's that is no more for clients: one more is kept than they get, and says up to where others were dropped.
+    /// The last of a stream's that is no more for clients: beyond as many as they get, or dropped.
     private func lastDropped(
         of stream: String, app: String, _ series: BroadcastSeries, _ keeping: BroadcastKeeping
     ) throws -> Dropped {
@@ -119,7 +132,7 @@ extension BroadcastRepository where Access == StoreTransaction {
         guard count > 0 else { return 0 }
         let limit = 2 * count + Limits.broadcastsDroppedAtLeast
         for stream in Set(broadcasts.map { ExactText($0.stream) }) {
-            series.bytes -= try drop(from: stream.text, app: app, keeping.perStream + 1, limit: limit)
+            series.bytes -= try drop(from: stream, app: app, keeping.perStream, limit: limit)
         }
         try drop(from: &series, app: app, keeping, limit: limit)
         try store(series, app: app)
@@ -145,10 +158,18 @@ extension BroadcastRepository where Access == StoreTransaction {
     }
 
     /// A restored database begins other series: what its clients saw since the backup isn't in it.
-    func forgetAll() throws {
+    /// - Parameter makeEpoch: names one.
+    func forgetAll(makeEpoch: () -> String) throws {
         try access.writing.run("DELETE FROM broadcasts")
         try access.writing.run("DELETE FROM broadcast_streams")
-        try access.writing.run("DELETE FROM broadcast_series")
+        for app in try apps() {
+            try access.writing.run(
+                """
+                UPDATE broadcast_series SET epoch = $2, dropped_through = last_sequence, forgotten_through = last_sequence,
+                    forgotten_at = $3, bytes = 0
+                WHERE app = $1
+                """, app, makeEpoch(), access.now)
+        }
     }
 
     private func lockedSeries(of app: String, _ makeEpoch: () -> String) throws -> BroadcastSeries {
@@ -157,7 +178,7 @@ extension BroadcastRepository where Access == StoreTransaction {
             """
             INSERT INTO broadcast_series (app, epoch, last_sequence, dropped_through, forgotten_through, forgotten_at, bytes)
             VALUES ($1, $2, $3, $3, $3, $4, 0) ON CONFLICT DO NOTHING
-            """, app, makeEpoch(), (access.unit?.firstSequence ?? 1) - 1, Timestamp(milliseconds: 0))
+            """, app, makeEpoch(), (access.unit?.firstSequence ?? 1) - 1, access.now)
         guard let series = try locked(app) else {
             throw SQLError(code: .corrupt, message: "broadcast_series has no row of the app \(app)")
         }
@@ -188,17 +209,20 @@ extension BroadcastRepository where Access == StoreTransaction {
     /// Drops a stream's oldest beyond the newest so many. The very last stay a while, so that each node has read them and their ids are known.
     /// Looks at no more than the limit.
     /// - Returns: their bytes.
-    private func drop(from stream: String, app: String, _ most: Int, limit: Int) throws -> Int64 {
-        try access.writing.all(
+    private func drop(from stream: ExactText, app: String, _ most: Int, limit: Int) throws -> Int64 {
+        let dropped = try access.writing.all(
             """
             DELETE FROM broadcasts WHERE app = $1 AND sequence IN (
                 SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 AND sequence <= (
                     SELECT sequence FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3)
                 ORDER BY sequence LIMIT $4)
                 AND created_at <= $5
-            RETURNING bytes
-            """, app, stream, most, limit, Timestamp(milliseconds: access.now.milliseconds - Limits.broadcastGraceMilliseconds)
-        ) { $0.number(0) }.reduce(0, +)
+            RETURNING sequence, created_at, bytes
+            """, app, stream.text, most, limit,
+            Timestamp(milliseconds: access.now.milliseconds - Limits.broadcastGraceMilliseconds)
+        ) { (Dropped(offset: $0.number(0), at: $0.time(1)), bytes: $0.number(2)) }
+        if let last = dropped.map(\.0).max(by: { $0.offset < $1.offset }) { try note([stream: last], app: app) }
+        return dropped.reduce(0) { $0 + $1.bytes }
     }
 
     /// Drops the oldest of an app that have had their time or have no room.
@@ -216,6 +240,11 @@ extension BroadcastRepository where Access == StoreTransaction {
         }
         guard !last.isEmpty else { return }
         try access.writing.run("DELETE FROM broadcasts WHERE app = $1 AND sequence <= $2", app, series.droppedThrough)
+        try note(last, app: app)
+    }
+
+    /// Notes the last one dropped of each of some streams.
+    private func note(_ last: [ExactText: Dropped], app: String) throws {
         for (stream, dropped) in last {
             try access.writing.queue(
                 """

@@ -12,6 +12,8 @@ package enum StoreHint: Hashable, Sendable {
     case device(DeviceID)
     /// A device that registers, whoever's it is until then.
     case token(app: String, String)
+    /// The series of an app's broadcasts.
+    case broadcasts(app: String)
     /// A producer's `Idempotency-Key`.
     case key(String, producer: APIKeyID)
 }

@@ -36,7 +36,7 @@ extension SettingSample {
             "retention.outbox_keys", "retention: {outbox_keys: 1d}", "86400000",
             ("CAMPANILE_RETENTION_OUTBOX_KEYS", "31d", "2678400000")
         ) { "\($0.retention.outboxKeysMilliseconds)" },
-        .init("broadcasts.keep", "broadcasts: {keep: 10s}", "10000", ("CAMPANILE_BROADCASTS_KEEP", "1h", "3600000")) {
+        .init("broadcasts.keep", "broadcasts: {keep: 1m}", "60000", ("CAMPANILE_BROADCASTS_KEEP", "1h", "3600000")) {
             "\($0.broadcasts.milliseconds)"
         },
         .init("broadcasts.per_stream", "broadcasts: {per_stream: 1}", "1", ("CAMPANILE_BROADCASTS_PER_STREAM", "1000", "1000")) {

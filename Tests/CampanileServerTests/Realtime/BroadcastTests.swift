@@ -1,6 +1,7 @@
 import CampanileCore
 import Crypto
 import HTTPEngine
+import SQLEngine
 import TestSupport
 import Testing
 
@@ -212,9 +213,84 @@ import Testing
             #expect(try await other.said()?.json?["message"] == "plain <text>")
             #expect(try await server.client.post("/_broadcast", excluding, as: "Bearer wrong").status == 401)
             #expect(try await server.client.post("/_broadcast", excluding, as: try server.producer()).status == 403)
-            #expect(
-                try await server.client.post("/_broadcast", #"{"stream":"notifications:a","data":"1"}"#, as: own).status == 422)
+            // The sender would drop all of a call that is refused.
+            let mixed =
+                #"[{"stream":"notifications:a","data":"1"},{"stream":"messages","data":"2","meta":{"exclude_socket":"x\u0000"}}]"#
+            #expect(try await server.client.post("/_broadcast", mixed, as: own).status == 201)
+            for page in [sender, other] { #expect(try await page.said()?.json?["message"] == .integer(2)) }
+            for broken in [#"{\"a\":1,\"a\":2}"#, "[1"] {
+                let answer = try await server.client.post("/_broadcast", #"{"stream":"messages","data":"\#(broken)"}"#, as: own)
+                #expect(answer.status == 422 && answer.errorFields == ["data"])
+            }
             #expect(try await server.client.post("/broadcasts", #"{"stream":"a","data":"x"}"#, as: derived).status == 401)
+        }
+    }
+
+    @Test("a burst of large messages comes to every page, whole and in order, and cuts nobody off")
+    func burst() async throws {
+        try await serve { server in
+            let key = try server.broadcaster()
+            let pages = [try await page(server).client, try await page(server, isExtended: false, as: "bob").client]
+            for page in pages { try await subscribe(page) }
+            let text = String(repeating: "x", count: 60_000)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<3 {
+                    group.addTask {
+                        let four: String = (0..<4).map { _ in #"{"stream":"messages","data":"\#(text)"}"# }.joined(separator: ",")
+                        let answer = try await server.client.post("/broadcasts", "[\(four)]", as: key)
+                        #expect(answer.status == 202)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            for number in 1...12 { #expect(try await pages[0].said()?.json?["offset"]?.int == Int64(number)) }
+            for _ in 1...12 { #expect(try await pages[1].said()?.json?["message"]?.string == text) }
+        }
+    }
+
+    @Test("a page that subscribes again and again misses nothing")
+    func subscribingAgain() async throws {
+        try await serve { server in
+            let key = try server.broadcaster()
+            let (client, _) = try await page(server, isExtended: false)
+            try await subscribe(client)
+            let again = JSONValue.object([.init("command", "subscribe"), .init("identifier", .string(Self.identifier()))])
+            for number in 0..<50 {
+                try await client.send(ClientFrame.bytes(1, again.text))
+                let message = #"{"stream":"messages","data":"\#(number)"}"#
+                #expect(try await server.client.post("/broadcasts", message, as: key).status == 202)
+            }
+            var heard: [String] = []
+            while heard.count < 50, let said = try await client.said()?.json {
+                if let text = said["message"]?.string { heard.append(text) }
+            }
+            #expect(heard == (0..<50).map { "\($0)" })
+        }
+    }
+
+    @Test("whoever joins where the database ends before what others were sent waits for what comes")
+    func shortSeries() async throws {
+        try await serve { server in
+            let key = try server.broadcaster()
+            let first = try await page(server).client
+            try await subscribe(first)
+            for text in ["1", "2", "3"] {
+                #expect(
+                    try await server.client.post("/broadcasts", #"{"stream":"messages","data":"\#(text)"}"#, as: key).status
+                        == 202)
+                #expect(try await first.said()?.json?["message"]?.string == text)
+            }
+            // As after a failover to a standby that was behind.
+            let file = try Database(path: server.configuration.database)
+            try file.writeBlocking { transaction in
+                try transaction.connection.script(
+                    "UPDATE broadcast_series SET last_sequence = 1; DELETE FROM broadcasts WHERE sequence > 1")
+            }
+            file.close()
+            let second = try await page(server, as: "bob").client
+            try await subscribe(second)
+            try await second.send(ClientFrame.bytes(9, [1]))
+            #expect(try await second.frame() == .pong([1]))
         }
     }
 

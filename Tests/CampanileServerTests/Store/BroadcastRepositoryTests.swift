@@ -93,6 +93,17 @@ struct BroadcastRepositoryTests {
         #expect(try part("a", after: 4, keeping).hasGap)
     }
 
+    @Test("what was dropped under fewer for a stream is missing under more too")
+    func raised() async throws {
+        for number in 1...6 { try await add([Self.broadcast("a", "\(number)")], Self.keeping(3, milliseconds: 300_000)) }
+        fixture.clock.advance(milliseconds: 60_001)
+        let more = Self.keeping(100, milliseconds: 300_000)
+        try await add([Self.broadcast("a", "7")], Self.keeping(3, milliseconds: 300_000))
+        #expect(try start("a", after(3), more) == .lost)
+        #expect(try start("a", after(4), more) == .after(4))
+        #expect(try part("a", after: 4, more).broadcasts.map(\.offset) == [5, 6, 7])
+    }
+
     @Test("a place of another series, or beyond the last broadcast, is none")
     func foreign() async throws {
         try await add([Self.broadcast("a", "1")])
@@ -127,7 +138,7 @@ struct BroadcastRepositoryTests {
         #expect(try start("never", after(0)) == .after(0))
         #expect(try part("never", after: 0) == BroadcastPart(through: 3))
         #expect(try start("silent", after(2)) == .after(2))
-        #expect(try start("silent", .since(later)) == .after(2))
+        #expect(try start("silent", .since(later)) == .after(3))
         for stream in ["silent", "busy"] {
             #expect(try start(stream, after(0)) == .lost)
             #expect(try part(stream, after: 0).hasGap)
@@ -174,9 +185,13 @@ struct BroadcastRepositoryTests {
     @Test("a restored database begins other series")
     func restored() async throws {
         try await add([Self.broadcast("a", "1")])
-        try await fixture.store.write { try $0.broadcasts.forgetAll() }
-        let position = try await fixture.store.write { try $0.broadcasts.begin(app: "shop") { "later" }.position }
-        #expect(position == BroadcastPosition(epoch: "later", offset: 0))
+        fixture.clock.advance(milliseconds: 1_000)
+        try await fixture.store.write { try $0.broadcasts.forgetAll { "later" } }
+        let position = try await fixture.store.write { try $0.broadcasts.begin(app: "shop") { "never" }.position }
+        #expect(position == BroadcastPosition(epoch: "later", offset: 1))
         #expect(try start("a", after(1)) == .lost)
+        let now = fixture.clock.now.milliseconds
+        #expect(try start("a", .since(Timestamp(milliseconds: now - 500))) == .lost)
+        #expect(try start("a", .since(Timestamp(milliseconds: now + 1))) == .after(1))
     }
 }

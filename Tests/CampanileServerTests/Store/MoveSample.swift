@@ -38,7 +38,7 @@ enum MoveSample {
         INSERT INTO app_policies VALUES ('shop', 'given');
         INSERT INTO broadcast_series VALUES ('shop', 'e1', 9, 3, 2, 1004, 123);
         INSERT INTO broadcast_streams VALUES ('shop', 'messages', 3, 1003);
-        INSERT INTO broadcasts VALUES ('shop', 8, 'messages', 'id-1', '"x"', 'sid', 20, 1005), ('shop', 9, 'a', NULL, '"y"', NULL, 12, 1006);
+        INSERT INTO broadcasts VALUES ('shop', 8, 'messages', 'id-1', 'sid', 20, 1005, '"x"'), ('shop', 9, 'a', NULL, NULL, 12, 1006, '"y"');
         INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body)
             VALUES (4, x'01900000000070018000000000ffffff', 5, 6, 'a' || char(0) || 'b', '');
         INSERT INTO notification_data VALUES (x'01900000000070018000000000000007', '{"large":true}');

@@ -1,5 +1,6 @@
 import CampanileCore
 import Dispatch
+import HTTPEngine
 import SQLEngine
 import Testing
 
@@ -283,6 +284,28 @@ struct PostgresConcurrencyTests {
             try await group.waitForAll()
         }
         #expect(try nodes[0].readBlocking { try $0.inboxes.sums() }.notifications == 40 * (1 + 1 + 32 + 8))
+        #expect(try deadlocks() == 0)
+    }
+
+    @Test("apps that broadcast at once wait for each other in no circle, in a group of writes neither")
+    func broadcasts() async throws {
+        let apps = (0..<6).map { "app-\($0)" }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<24 {
+                group.addTask { [nodes, clock] in
+                    // Nobody listens.
+                    let hub = BroadcastHub(
+                        loop: StreamLoop(), database: nodes[number % 2], keeping: .init(), logger: Fixture.silent)
+                    let broadcasts = Broadcasts(database: nodes[number % 2], world: .hand(clock), keeping: .init(), hub: hub)
+                    for round in 0..<20 {
+                        let one = Broadcast(stream: "room", id: nil, message: "1")
+                        try await broadcasts.add([one], app: apps[(number + round * 5) % apps.count])
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        for app in apps { #expect(try nodes[0].readBlocking { try $0.broadcasts.series(of: app)?.lastOffset } == 80) }
         #expect(try deadlocks() == 0)
     }
 

@@ -26,6 +26,7 @@ struct QueryPlanTests {
         "SELECT count(*) FROM inboxes WHERE badge_policy = 'given'": "the badge audit",
         "SELECT app, badge_policy FROM app_policies ORDER BY app": "a start: the apps that the configuration names",
         "SELECT app FROM broadcast_series ORDER BY app": "housekeeping: a row for each app",
+        "SELECT app, last_sequence FROM broadcast_series ORDER BY app": "a row for each app",
         "SELECT 1 FROM departed_devices LIMIT 1": "limited",
         "SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at, traceparent, coalesce( (SELECT min(o.id) FROM api_keys k JOIN api_keys o ON o.name = k.name AND o.app = k.app WHERE k.id = c.api_key_id), c.api_key_id), key, fingerprint, NULL, false FROM large_calls c ORDER BY id":
             "a start: the few that were under way when the last ended",

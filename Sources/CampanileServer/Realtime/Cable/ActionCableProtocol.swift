@@ -29,6 +29,8 @@ enum CableStream: Sendable, Hashable {
 enum ActionCableAction: Equatable {
     /// Send one text message.
     case say([UInt8])
+    /// Confirm a subscription to a stream of an app's own in AnyCable's form, with the place where it began.
+    case confirm([UInt8], ExactText)
     /// Subscribe to a stream, to what comes or to what came since a place too; `number` is the subscription's from now on and never
     /// another's.
     case listen(number: Int, CableStream, from: BroadcastPlace?, identifier: [UInt8])
@@ -126,12 +128,24 @@ struct ActionCableProtocol {
             if known == nil, let limit = limit(beforeAdding: identifier, to: stream) {
                 return refuse(identifier, beyond: limit)
             }
+            // It listens already: to begin anew would lose what is on its way.
+            if let known, case .own(let own) = stream, subscriptions[known].to.stream == stream,
+                sid == nil || history?.says(own.name) != true
+            {
+                return [.say(CableText.confirmation(identifier))]
+            }
             // A client that didn't hear the confirmation asks again, and gets the present badge again with it.
             //
             // Listening begins before the confirmation goes out: a client that fetches the present state when it is
             // confirmed misses nothing that happens after its fetch.
-            return listen(to: stream, from: history, identifier, known) + [.say(CableText.confirmation(identifier))]
+            return listen(to: stream, from: history, identifier, known) + confirm(identifier, stream, history)
         }
+    }
+
+    private func confirm(_ identifier: [UInt8], _ stream: CableStream, _ history: CableHistory?) -> [ActionCableAction] {
+        guard sid != nil, case .own(let own) = stream else { return [.say(CableText.confirmation(identifier))] }
+        let isUnreadable = history.map { $0.says(own.name) && $0.place(in: own.name) == nil } ?? false
+        return [.confirm(identifier, own.name)] + (isUnreadable ? [.say(CableText.rejectedHistory(identifier))] : [])
     }
 
     /// Listens anew under an identifier.
@@ -206,6 +220,7 @@ struct ActionCableProtocol {
                 return .refused("The stream's name is not signed with our key.")
             }
             if let target = rules.pattern.target(of: name) { return judge(target, signedBy: app) }
+            guard !name.isEmpty else { return .refused("The stream has no name.") }
             // The key says whose stream it is, and a user of another app has no business there.
             guard cableUser.map({ $0.user.app == app.name }) ?? true else {
                 return .refused("The stream is another app's than the token.")

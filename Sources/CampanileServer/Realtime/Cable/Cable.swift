@@ -14,11 +14,11 @@ protocol CableAuthority: Sendable {
     /// - Parameters:
     ///   - place: of an app's own stream, what came since then comes too, if it is kept.
     ///   - owner: for whom it is done, while others wait.
-    ///   - begun: called once: whatever is committed from then on is among the news. Before this returns, on the cable's thread, or
+    ///   - begun: called once: whatever is committed from then on, after the place that it says of an app's own stream, is among the news. Before this returns, on the cable's thread, or
     ///     later, on any.
     func subscribe(
         to stream: CableStream, from place: BroadcastPlace?, of owner: TurnOwner, subscriber: any Subscriber,
-        begun: @escaping @Sendable () -> Void
+        begun: @escaping @Sendable (BroadcastPosition?) -> Void
     ) -> any StreamSubscription
 
     /// A connection was given to `accept`.

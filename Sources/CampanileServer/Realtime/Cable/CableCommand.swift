@@ -38,33 +38,51 @@ enum CableCommand: Equatable {
 
 /// Where a client stands in its streams (AnyCable, "Action Cable extended protocol").
 struct CableHistory: Equatable {
-    private let streams: [ExactText: BroadcastPosition]
-    private let since: Timestamp?
+    /// The place in each; nil: it can't be read.
+    private var streams: [ExactText: BroadcastPosition?] = [:]
+    private var since: Timestamp?
+    /// False if something of it can't be read, whatever stream that is of.
+    private var isReadable = true
 
-    /// Nil when it says no place. One that can't be read is none.
+    /// Nil when it says no place.
     init?(_ json: JSONValue?) {
-        guard case .object? = json else { return nil }
-        var streams: [ExactText: BroadcastPosition] = [:]
-        if case .object(let members)? = json?["streams"] {
+        switch json {
+        case nil, .null?: return nil
+        case .object?: break
+        default: isReadable = false
+        }
+        switch json?["streams"] {
+        case nil, .null?: break
+        case .object(let members)?:
             for member in members.prefix(Limits.cableSubscriptions) {
-                guard case .integer(let offset)? = member.value["offset"], case .string(let epoch)? = member.value["epoch"] else {
-                    continue
-                }
-                streams[ExactText(member.key)] = BroadcastPosition(epoch: epoch, offset: offset)
+                streams[ExactText(member.key)] = .some(BroadcastPosition(member.value))
             }
+        default: isReadable = false
         }
-        var since: Timestamp?
-        if case .integer(let seconds)? = json?["since"], (0..<Int64.max / 1_000).contains(seconds) {
+        switch json?["since"] {
+        case nil, .null?: break
+        case .integer(let seconds)? where (0..<Int64.max / 1_000).contains(seconds):
             since = Timestamp(milliseconds: seconds * 1_000)
+        default: isReadable = false
         }
-        guard !streams.isEmpty || since != nil else { return nil }
-        (self.streams, self.since) = (streams, since)
+        if streams.isEmpty, since == nil, isReadable { return nil }
     }
 
-    /// The place in one stream; nil: the client says none.
+    /// Returns whether it says a place in a stream, be it one that can't be read.
+    func says(_ stream: ExactText) -> Bool { streams[stream] != nil || since != nil || !isReadable }
+
+    /// The place in one stream; nil: the client says none, or one that can't be read.
     func place(in stream: ExactText) -> BroadcastPlace? {
-        if let position = streams[stream] { return .after(position) }
+        if let position = streams[stream] { return position.map { .after($0) } }
         return since.map { .since($0) }
+    }
+}
+
+extension BroadcastPosition {
+    /// Nil for what is none.
+    fileprivate init?(_ json: JSONValue) {
+        guard case .integer(let offset)? = json["offset"], case .string(let epoch)? = json["epoch"] else { return nil }
+        self.init(epoch: epoch, offset: offset)
     }
 }
 

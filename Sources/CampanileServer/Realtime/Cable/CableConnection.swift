@@ -46,6 +46,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isHearingHeld = false
     private var actionCable: ActionCableProtocol
     private var subscribers: [CableSubscriber] = []
+    /// The place in its app's broadcasts at which the last one began.
+    private var begunAt: BroadcastPosition?
     /// The subscription that hasn't begun yet, and the steps that wait for that: the client isn't told before.
     private var beginning: Int?
     private var waitingSteps: ArraySlice<ActionCableAction>?
@@ -53,6 +55,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isHearingAwaited = false
     /// Bytes that its subscriptions were given and that are not sent yet. Under the turns' lock.
     var waitingBytes = 0
+    /// The bytes among them of broadcasts: they wait in the database, so that they cut nobody off.
+    var waitingBroadcastBytes = 0
     /// Frames that wait until the socket takes more.
     var stalled: [(backlog: CableBacklog, subscriber: CableSubscriber)] = []
     /// The bytes that a client with a full socket had not taken at a ping, and the pings since then without it taking
@@ -147,6 +151,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
             guard case .open = phase else { return }
             switch step {
             case .say(let text): send(WebSocketFrameWriter.text(text))
+            case .confirm(let identifier, let stream):
+                send(WebSocketFrameWriter.text(CableText.confirmation(identifier, begunAt.map { (stream, $0) })))
             case .listen(let number, let stream, let place, let identifier):
                 listen(number, to: stream, from: place, as: identifier)
                 guard beginning == nil else {
@@ -166,14 +172,19 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         beginning = number
         subscriber.subscription = loop.authority.subscribe(
             to: stream, from: place, of: subscriber.owner, subscriber: subscriber
-        ) { [self] in
-            if loop.eventLoop.inEventLoop { begun(number) } else { loop.eventLoop.execute { [self] in begun(number) } }
+        ) { [self] place in
+            if loop.eventLoop.inEventLoop {
+                begun(number, at: place)
+            } else {
+                loop.eventLoop.execute { [self] in begun(number, at: place) }
+            }
         }
     }
 
-    private func begun(_ number: Int) {
+    private func begun(_ number: Int, at place: BroadcastPosition?) {
         guard beginning == number else { return }
         beginning = nil
+        begunAt = place
         guard let steps = waitingSteps else { return }
         waitingSteps = nil
         perform(steps)

@@ -32,6 +32,7 @@ final class CableLog: Sendable {
         case noKey
         case unknownChannel
         case vainCommand
+        case reservedStream
         case closed(String)
     }
 
@@ -88,6 +89,14 @@ final class CableLog: Sendable {
         tell(
             .vainCommand,
             "A command at /_broadcast ended no connection: it isn't `disconnect`, or its identifier names no user by an id or a GlobalID."
+        )
+    }
+
+    /// A message of AnyCable's to a stream that the server alone writes.
+    func reservedStream() {
+        tell(
+            .reservedStream,
+            "A message at /_broadcast was passed over: it is to one of the streams of cable.stream_name, which Campanile alone writes."
         )
     }
 

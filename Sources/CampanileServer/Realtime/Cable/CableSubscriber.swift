@@ -6,6 +6,8 @@ final class CableSubscriber: Subscriber, @unchecked Sendable {
     let owner: TurnOwner
     let identifier: [UInt8]
     let connection: CableConnection
+    /// True for a stream of an app's own.
+    let isOwn: Bool
     /// Its place in the hub; nil before it has one and after it left.
     var subscription: (any StreamSubscription)?
     /// Batches after the cancellation must not reach the client.
@@ -18,9 +20,12 @@ final class CableSubscriber: Subscriber, @unchecked Sendable {
         owner = connection.owner == .strangers ? stream.visitors : connection.owner
         self.identifier = identifier
         self.connection = connection
+        isOwn = if case .own = stream { true } else { false }
     }
 
     func deliver(_ batch: EventBatch) { connection.loop.turns.post(.batch(batch), to: self) }
+
+    var hasRoom: Bool { connection.loop.turns.hasRoom(connection) }
 
     func end(_ reason: StreamEnd) { connection.loop.turns.post(.end(reason), to: self) }
 

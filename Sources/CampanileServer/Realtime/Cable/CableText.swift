@@ -17,6 +17,21 @@ enum CableText {
 
     static func confirmation(_ identifier: [UInt8]) -> [UInt8] { about(identifier, ",\"type\":\"confirm_subscription\"}") }
 
+    /// - Parameter place: the stream's name and where the subscription begins, as a client of AnyCable's form says them of a message.
+    static func confirmation(_ identifier: [UInt8], _ place: (stream: ExactText, position: BroadcastPosition)?) -> [UInt8] {
+        guard let (stream, position) = place else { return confirmation(identifier) }
+        var bytes = about(identifier, ",\"type\":\"confirm_subscription\"")
+        bytes += CableText.place(stream, position) + "}".utf8
+        return bytes
+    }
+
+    private static func place(_ stream: ExactText, _ position: BroadcastPosition) -> [UInt8] {
+        var bytes = Array(",\"stream_id\":".utf8)
+        RailsJSON.appendString(stream.text.utf8, to: &bytes)
+        bytes += ",\"epoch\":\"\(position.epoch)\",\"offset\":\(position.offset)".utf8
+        return bytes
+    }
+
     static func rejection(_ identifier: [UInt8]) -> [UInt8] { about(identifier, ",\"type\":\"reject_subscription\"}") }
 
     static func rejectedHistory(_ identifier: [UInt8]) -> [UInt8] {
@@ -33,9 +48,7 @@ enum CableText {
         case .broadcast:
             bytes += message.data
             if isExtended, let (stream, epoch) = batch.series {
-                bytes += ",\"stream_id\":".utf8
-                RailsJSON.appendString(stream.text.utf8, to: &bytes)
-                bytes += ",\"epoch\":\"\(epoch)\",\"offset\":\(message.id)".utf8
+                bytes += place(stream, BroadcastPosition(epoch: epoch, offset: message.id))
             }
         case .badge: bytes += message.data
         case .badgeTurbo: RailsJSON.appendString(message.data, to: &bytes)

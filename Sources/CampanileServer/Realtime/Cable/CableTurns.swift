@@ -44,6 +44,14 @@ final class CableTurns: @unchecked Sendable {
 
     // MARK: - From any thread
 
+    /// Returns whether a connection may get more broadcasts. Never waits.
+    func hasRoom(_ connection: CableConnection) -> Bool {
+        box.withLock { _ in
+            let waiting = connection.waitingBroadcastBytes
+            return waiting == 0 || waiting + Limits.broadcastBytes <= Limits.cableWaitingBytes
+        }
+    }
+
     /// Never waits.
     func post(_ message: HubMessage, to subscriber: CableSubscriber) {
         let mustCall = box.withLock { box in
@@ -53,9 +61,13 @@ final class CableTurns: @unchecked Sendable {
             let isKnown = !backlog.mail.batch.isEmpty
             switch message {
             case .batch(let batch):
-                subscriber.connection.waitingBytes += backlog.mail.put(batch)
-                if subscriber.connection.waitingBytes > Limits.cableWaitingBytes {
-                    subscriber.connection.waitingBytes -= backlog.mail.giveUp()
+                let connection = subscriber.connection
+                let bytes = backlog.mail.put(batch)
+                connection.waitingBytes += bytes
+                if batch.kind == .broadcast {
+                    connection.waitingBroadcastBytes += bytes
+                } else if connection.waitingBytes - connection.waitingBroadcastBytes > Limits.cableWaitingBytes {
+                    connection.waitingBytes -= backlog.mail.giveUp()
                 }
             case .end(let reason): backlog.mail.finish(reason)
             }
@@ -191,6 +203,7 @@ final class CableTurns: @unchecked Sendable {
     private func settle(_ backlog: CableBacklog, of subscriber: CableSubscriber, _ bytes: Int) {
         let isDrained = box.withLock { _ in
             subscriber.connection.waitingBytes -= bytes
+            if subscriber.isOwn { subscriber.connection.waitingBroadcastBytes -= bytes }
             guard subscriber.backlog === backlog, backlog.isEmpty, backlog.mail.isEmpty else { return false }
             subscriber.backlog = nil
             return true

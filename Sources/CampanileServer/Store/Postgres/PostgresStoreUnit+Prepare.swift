@@ -32,6 +32,7 @@ extension PostgresStoreUnit {
         var (apps, userIDs, inboxes) = (PostgresArray<String>(), PostgresArray<String>(), PostgresArray<InboxID>())
         var (tokenApps, tokens) = (PostgresArray<String>(), PostgresArray<String>())
         var (devices, keys): ([DeviceID], [KeyOfProducer]) = ([], [])
+        var series = PostgresArray<String>()
         for hint in hints {
             switch hint {
             case .user(let app, let userID):
@@ -42,6 +43,7 @@ extension PostgresStoreUnit {
                 memory.missing.insert(UserKey(app: app, userID: userID))
             case .inbox(let id): try inboxes.append(id)
             case .device(let id): devices.append(id)
+            case .broadcasts(let app): try series.append(app)
             case .token(let app, let token):
                 guard (try? app.requireStorable()) != nil, (try? token.requireStorable()) != nil else { continue }
                 try tokenApps.append(app)
@@ -55,6 +57,10 @@ extension PostgresStoreUnit {
         if !memory.inboxes.isEmpty || !devices.isEmpty || !tokens.isEmpty { try lockDevices(devices, tokenApps, tokens) }
         if !devices.isEmpty { try readAnswered(devices) }
         if !keys.isEmpty { try readKeys(keys) }
+        // In one order, as the inboxes and the devices: a group may hold several apps' broadcasts.
+        if !series.isEmpty {
+            try plainConnection.queue("SELECT 1 FROM broadcast_series WHERE app = ANY ($1) ORDER BY app FOR UPDATE", series)
+        }
     }
 
     /// Users without an inbox stay in `memory.missing`.

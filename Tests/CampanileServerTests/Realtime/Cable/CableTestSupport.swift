@@ -212,7 +212,7 @@ final class StreamBoard: CableAuthority {
     /// The present badge is the first news, as the hub promises.
     func subscribe(
         to stream: CableStream, from place: BroadcastPlace?, of owner: TurnOwner, subscriber listener: any Subscriber,
-        begun: @escaping @Sendable () -> Void
+        begun: @escaping @Sendable (BroadcastPosition?) -> Void
     ) -> any StreamSubscription {
         let entry =
             switch stream {
@@ -220,7 +220,7 @@ final class StreamBoard: CableAuthority {
             case .own(let own): Entry(kind: .broadcast, app: own.app.text, userID: own.name.text)
             }
         let kind = entry.kind
-        if let late = state.withLock({ $0.late.removeValue(forKey: entry.userID) }) { late(begun) } else { begun() }
+        if let late = state.withLock({ $0.late.removeValue(forKey: entry.userID) }) { late { begun(nil) } } else { begun(nil) }
         let (number, count) = state.withLock { state in
             state.log.append(entry)
             state.listeners[state.log.count] = (entry, listener)

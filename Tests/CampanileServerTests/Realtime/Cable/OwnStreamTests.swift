@@ -20,6 +20,7 @@ import Testing
     }
 
     private static let confirmation = Base.about(messages, "confirm_subscription")
+    private static let placed = ActionCableAction.confirm(Array(messages.utf8), "messages:7")
     private static let rejection = Base.about(messages, "reject_subscription")
 
     @Test("a signed name subscribes to the stream of the app whose key signed it, also without a user")
@@ -74,7 +75,7 @@ import Testing
         #expect(talk.open() == [Base.say(#"{"type":"welcome","sid":"s1"}"#)])
         let place = BroadcastPlace.after(BroadcastPosition(epoch: "e", offset: 42))
         let streams = #"{"since":1,"streams":{"messages:7":{"offset":42,"epoch":"e"},"x":{"offset":"1","epoch":"e"},"y":1}}"#
-        #expect(talk.hear(Self.command("subscribe", streams)) == [Self.listen(1, from: place), Self.confirmation])
+        #expect(talk.hear(Self.command("subscribe", streams)) == [Self.listen(1, from: place), Self.placed])
         // Of another stream it says nothing, but the time is of all.
         let other = #"{"since":1763685885,"streams":{"messages:8":{"offset":42,"epoch":"e"}}}"#
         #expect(
@@ -86,14 +87,47 @@ import Testing
 
     @Test(
         "a history that says no place is none: a subscription begins with what comes",
-        arguments: [
-            "null", "1", "{}", #"{"streams":{}}"#, #"{"since":-1}"#, #"{"since":"1"}"#, #"{"since":9223372036854775807}"#,
-            #"{"streams":{"messages:7":{"offset":1.5,"epoch":"e"}}}"#, #"{"streams":{"messages:7":{"offset":1}}}"#,
-        ])
+        arguments: ["null", "{}", #"{"streams":{}}"#, #"{"streams":null,"since":null}"#])
     func noPlace(_ history: String) {
         let talk = Base.actionCable(CableFixture.ofDefault, sid: "s1")
-        #expect(talk.hear(Self.command("subscribe", history)) == [Self.listen(1), Self.confirmation])
+        #expect(talk.hear(Self.command("subscribe", history)) == [Self.listen(1), Self.placed])
         #expect(talk.hear(Self.command("history", history)) == [])
+    }
+
+    @Test(
+        "a history that can't be read is rejected, and the subscription begins with what comes",
+        arguments: [
+            "1", #"{"streams":1}"#, #"{"since":-1}"#, #"{"since":"1"}"#, #"{"since":9223372036854775807}"#,
+            #"{"streams":{"messages:7":{"offset":1.5,"epoch":"e"}}}"#, #"{"streams":{"messages:7":{"offset":1}}}"#,
+        ])
+    func unreadable(_ history: String) {
+        let talk = Base.actionCable(CableFixture.ofDefault, sid: "s1")
+        let refused = Base.about(Self.messages, "reject_history")
+        #expect(talk.hear(Self.command("subscribe", history)) == [Self.listen(1), Self.placed, refused])
+        #expect(talk.hear(Self.command("history", history)) == [refused])
+    }
+
+    @Test("a repeated subscription is confirmed, and goes on as it was; one with a place begins there")
+    func again() {
+        for sid in [nil, "s1"] {
+            let talk = Base.actionCable(CableFixture.ofDefault, sid: sid)
+            _ = talk.subscribe(Self.messages)
+            #expect(talk.subscribe(Self.messages) == [Self.confirmation])
+        }
+        let talk = Base.actionCable(CableFixture.ofDefault, sid: "s1")
+        _ = talk.subscribe(Self.messages)
+        let place = BroadcastPlace.after(BroadcastPosition(epoch: "e", offset: 42))
+        let history = #"{"streams":{"messages:7":{"offset":42,"epoch":"e"}}}"#
+        #expect(
+            talk.hear(Self.command("subscribe", history)) == [
+                .stopListening(number: 1), Self.listen(2, from: place), Self.placed,
+            ])
+    }
+
+    @Test("a stream without a name is nobody's")
+    func nameless() {
+        let nameless = CableFixture.turbo("")
+        #expect(Base.actionCable(CableFixture.ofDefault).subscribe(nameless) == [Base.about(nameless, "reject_subscription")])
     }
 
     @Test("the history of an inbox's stream is rejected, and that of a stream without a subscription gets no answer")
@@ -122,6 +156,10 @@ import Testing
         }
         #expect(text(false) == #"{"identifier":"x","message":{"a":[1,2.0]}}"#)
         #expect(text(true) == #"{"identifier":"x","message":{"a":[1,2.0]},"stream_id":"messages:7","epoch":"e1","offset":5}"#)
+        let place = (stream: ExactText("messages:7"), position: BroadcastPosition(epoch: "e1", offset: 5))
+        #expect(
+            String(decoding: CableText.confirmation(Array("x".utf8), place), as: UTF8.self)
+                == #"{"identifier":"x","type":"confirm_subscription","stream_id":"messages:7","epoch":"e1","offset":5}"#)
         for reply in [HistoryReply.confirmed, .rejected] {
             let bytes = CableText.message(0, of: EventBatch(reply), isExtended: true, identifier: Array("x".utf8))
             #expect(String(decoding: bytes, as: UTF8.self) == #"{"identifier":"x","type":"\#(reply.rawValue)"}"#)
