@@ -27,18 +27,24 @@ module World
       @key = run("keys", "create", "gem").strip
       @own_key = run("keys", "create", "own", "--app", "own").strip
       @broadcast_key = run("keys", "create", "pages", "--broadcast").strip
-      port = free_port
+      @process, port = serve(@folder)
       @url = "http://127.0.0.1:#{port}"
-      @environment = { "CAMPANILE_JWT_SECRET" => SECRET }
-      @process = Process.spawn(
-        @environment, "setpriv", "--pdeathsig", "KILL", PROGRAM, "serve", "--port", port.to_s, "--database", database,
-        out: File.join(@folder, "server.log"), err: %i[child out], chdir: @folder)
-      wait
+    end
+
+    # Another server with these settings: yields its port and its folder.
+    def serving(settings)
+      Dir.mktmpdir("campanile-gem-") do |folder|
+        File.write(File.join(folder, "campanile.yaml"), settings)
+        process, port = serve(folder)
+        yield port, folder
+      ensure
+        process && Process.kill("KILL", process) && Process.wait(process)
+      end
     end
 
     # Runs a command of the program, and answers what it prints.
-    def run(*command)
-      text = IO.popen([PROGRAM, *command, "--database", database], chdir: @folder, err: File::NULL, &:read)
+    def run(*command, folder: @folder)
+      text = IO.popen([PROGRAM, *command, "--database", database(folder)], chdir: folder, err: File::NULL, &:read)
       raise "campanile #{command.join(" ")} failed" unless $?.success?
 
       text
@@ -59,19 +65,28 @@ module World
 
     private
 
-    def database = File.join(@folder, "campanile.sqlite")
+    def database(folder) = File.join(folder, "campanile.sqlite")
 
-    def wait
+    def serve(folder)
+      port, log = free_port, File.join(folder, "server.log")
+      process = Process.spawn(
+        { "CAMPANILE_JWT_SECRET" => SECRET }, "setpriv", "--pdeathsig", "KILL", PROGRAM, "serve", "--port", port.to_s, "--database", database(folder),
+        out: log, err: %i[child out], chdir: folder)
+      wait(port, log)
+      [process, port]
+    end
+
+    def wait(port, log)
       deadline = now + START_SECONDS
-      until answers?
-        raise "the server doesn't start:\n#{File.read(File.join(@folder, "server.log"))}" if now > deadline
+      until answers?(port)
+        raise "the server doesn't start:\n#{File.read(log)}" if now > deadline
 
         sleep 0.05
       end
     end
 
-    def answers?
-      Net::HTTP.get_response(URI("#{url}/healthz")).is_a?(Net::HTTPOK)
+    def answers?(port)
+      Net::HTTP.get_response(URI("http://127.0.0.1:#{port}/healthz")).is_a?(Net::HTTPOK)
     rescue SystemCallError
       false
     end

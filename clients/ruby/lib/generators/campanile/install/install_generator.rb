@@ -21,6 +21,12 @@ module Campanile
         pin "campanile/badge_controller", to: "campanile/badge_controller.js"
       RUBY
       CABLE_PIN = "pin \"campanile/cable\", to: \"campanile/cable.js\"\n"
+      CABLE_YAML = <<~YAML
+        allowed_origins: ["https://www.example.com"]
+        cable:
+          secret_key_base: the Rails application's secret_key_base
+          signed_streams_only: true
+      YAML
       CABLE_TAG = '<script type="module" src="https://push.example.com/assets/campanile-cable.js"></script>'
       TURBO = %r{^import [^\n]*["']@hotwired/turbo-rails["'].*\n?}
       # The adapter of the production's section alone.
@@ -81,7 +87,7 @@ module Campanile
         cable_javascript
         cable_layout
         by_hand("On the server, the key for CAMPANILE_BROADCAST_KEY:", "campanile keys create pages --broadcast")
-        by_hand("In its campanile.yaml, the app's secret, which signs the names of streams:", "cable:\n  secret_key_base: …")
+        by_hand("In its campanile.yaml, the origin of the app's pages, and its secret, which signs the names of streams:", CABLE_YAML)
       end
 
       def content_security_policy
