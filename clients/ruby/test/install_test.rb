@@ -123,8 +123,45 @@ class InstallTest < CampanileTest
     said = install("--cable")
     ["production:\n    adapter: campanile", "campanile-cable.js", "campanile_cable_meta_tag || action_cable_meta_tag"].each { |what| assert_includes said, what }
     assert_equal before, read("config/cable.yml")
-    write "app/javascript/application.js", "import \"@hotwired/turbo\"\n"
-    assert_includes install("--cable"), 'import "./campanile/cable"'
+    write "config/importmap.rb", ""
+    assert_includes install("--cable"), 'import "campanile/cable"'
+  end
+
+  # An import before turbo-rails' own may bring turbo-rails.
+  def test_the_cable_comes_before_the_first_import_and_once
+    write "app/javascript/application.js", "import(\"later\")\nimport {\n  start\n} from \"controllers\"\n#{TURBO}"
+    2.times { install("--cable") }
+    assert read("app/javascript/application.js").start_with?("import(\"later\")\nimport \"./campanile/cable\"\nimport {\n  start\n} from")
+    assert_equal 1, read("app/javascript/application.js").scan("campanile/cable").size
+  end
+
+  def test_the_cables_import_with_other_quotes_is_one
+    write "app/javascript/application.js", "import './campanile/cable'\n#{TURBO}"
+    install("--cable")
+    assert_equal 1, read("app/javascript/application.js").scan("campanile/cable").size
+  end
+
+  {
+    'adapter: <%= ENV.fetch("CABLE_ADAPTER") { "redis" } %>' => nil,
+    "adapter: redis-6" => nil,
+    'adapter: "redis" # the cluster' => "adapter: campanile # the cluster"
+  }.each do |line, expected|
+    define_method(:"test_the_cables_#{line}_is_replaced_or_told") do
+      write "config/cable.yml", "development:\n  adapter: campanile\nproduction:\n  #{line}\n  url: x\n"
+      said = install("--cable")
+      assert_equal "development:\n  adapter: campanile\nproduction:\n  #{expected || line}\n  url: x\n", read("config/cable.yml")
+      assert_equal expected.nil?, said.include?("production:\n    adapter: campanile")
+    end
+  end
+
+  def test_channels_of_the_apps_own_keep_their_adapter_and_it_is_told
+    write "config/cable.yml", CABLES
+    write "app/channels/application_cable/other_channel.rb", ""
+    write "app/channels/chat/room_channel.rb", ""
+    said = install("--cable")
+    assert_includes said, "app/channels/chat/room_channel.rb hear only broadcasts of their own process"
+    assert_includes said, "production:\n    adapter: campanile"
+    assert_equal CABLES, read("config/cable.yml")
   end
 
   {

@@ -29,8 +29,13 @@ module Campanile
       YAML
       CABLE_TAG = '<script type="module" src="https://push.example.com/assets/campanile-cable.js"></script>'
       TURBO = %r{^import [^\n]*["']@hotwired/turbo-rails["'].*\n?}
-      # The adapter of the production's section alone.
-      ADAPTER = /^(production:[^\n]*\n(?:(?: [^\n]*)?\n)*? +adapter:) *(?!campanile\b)\S+/
+      # The adapter of the production's section alone: a plain word, and no ERB.
+      PRODUCTION = /^(production:[^\n]*\n(?:(?: [^\n]*)?\n)*? +adapter:)/
+      ADAPTER = /#{PRODUCTION} *(?!campanile\b)["']?\w+["']?(?= *(?:#[^\n]*)?$)/
+      ADAPTED = /#{PRODUCTION} *["']?campanile\b/
+      # Whatever stands before the first import; it matches once.
+      BEFORE_IMPORTS = /\A(?:(?!import\b(?! *[(.]))[^\n]*\n)*(?=import\b(?! *[(.]))/
+      CABLE_IMPORT = %r{^import +["'](?:\./)?campanile/cable(?:\.js)?["']}
       SERVER = 'campanile: sh -c "mkdir -p storage; test -s storage/campanile.key || campanile keys create rails --database storage/campanile.sqlite > storage/campanile.key; ' \
                "exec env CAMPANILE_ALLOWED_ORIGINS=http://localhost:3000,http://10.0.2.2:3000 campanile serve --port 3001 --database storage/campanile.sqlite\"\n"
       WEB = "web: env RAILS_MAX_THREADS=5 bin/rails server --port 3000\n"
@@ -81,9 +86,7 @@ module Campanile
         adapter = text("config/cable.yml").to_s
         return offer_cable(adapter) unless options[:cable]
 
-        if adapter.match?(ADAPTER) then gsub_file("config/cable.yml", ADAPTER, '\1 campanile')
-        elsif !adapter.match?(/adapter: *campanile\b/) then by_hand("config/cable.yml:", "production:\n  adapter: campanile")
-        end
+        cable_adapter(adapter) unless adapter.match?(ADAPTED)
         cable_javascript
         cable_layout
         by_hand("On the server, the key for CAMPANILE_BROADCAST_KEY:", "campanile keys create pages --broadcast")
@@ -196,13 +199,27 @@ module Campanile
       end
 
       def offer_cable(adapter)
-        return if adapter.empty? || adapter.match?(/adapter: *campanile\b/)
+        return if adapter.empty? || adapter.match?(ADAPTED)
         return unless text("app/javascript/application.js").to_s.match?(TURBO)
 
         by_hand("If the app's own Turbo broadcasts are to go through Campanile too:", "bin/rails generate campanile:install --cable")
       end
 
-      # The element has to be there before turbo-rails looks for it.
+      # Channels of the app's own would lose the broadcasts of other processes: whoever has some decides.
+      def cable_adapter(adapter)
+        line = "production:\n  adapter: campanile"
+        if channels.any?
+          by_hand("config/cable.yml, which stays as it is: with this adapter #{channels.join(", ")} hear only broadcasts of their own process:", line)
+        elsif adapter.match?(ADAPTER) then gsub_file("config/cable.yml", ADAPTER, '\1 campanile')
+        else by_hand("config/cable.yml:", line)
+        end
+      end
+
+      def channels
+        Dir.glob("app/channels/**/*_channel.rb", base: destination_root).reject { |path| path.start_with?("app/channels/application_cable/") }.sort
+      end
+
+      # The element has to be there before turbo-rails looks for it, which any import may bring.
       def cable_javascript
         map, path = text("config/importmap.rb"), "app/javascript/application.js"
         return by_hand("A module, before turbo-rails':", CABLE_TAG) unless map || text(path)
@@ -210,10 +227,10 @@ module Campanile
         place("javascript/campanile/cable.js", "#{map ? "vendor" : "app"}/javascript/campanile/cable.js")
         append("config/importmap.rb", CABLE_PIN) if map && !map.include?("campanile/cable")
         line = "import \"#{"./" unless map}campanile/cable\"\n"
-        return if text(path).to_s.include?(line.strip)
-        return by_hand("Where the app's JavaScript begins, before turbo-rails:", line) unless text(path).to_s.match?(TURBO)
+        return if text(path).to_s.match?(CABLE_IMPORT)
+        return by_hand("Where the app's JavaScript begins, before turbo-rails:", line) unless text(path).to_s.match?(BEFORE_IMPORTS)
 
-        inject_into_file(path, line, before: TURBO)
+        inject_into_file(path, line, after: BEFORE_IMPORTS)
       end
 
       def cable_layout
