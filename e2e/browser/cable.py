@@ -302,5 +302,15 @@ def test_the_element_is_defined_first_and_keeps_what_turbo_rails_has(app):
     assert identifier == {"channel": "Turbo::StreamsChannel", "signed_stream_name": name, "room_name": "x"}
 
 
+def test_a_page_that_has_another_element_already_says_so(app):
+    page = app.browser.page()
+    app.pages.append(page)
+    page.before_load("""customElements.define("turbo-cable-stream-source", class extends HTMLElement {});
+      window.said = "";
+      console.warn = (...words) => { said += words.join(" "); };""")
+    page.go(f"{app.address}/one")
+    page.wait("said.includes('turbo-cable-stream-source is taken')")
+
+
 def test_the_element_is_as_small_as_promised(app):
     assert app.element.stat().st_size <= 6144

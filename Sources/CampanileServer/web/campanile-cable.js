@@ -1,4 +1,4 @@
-// turbo-rails' <turbo-cable-stream-source>, on Campanile's cable. See docs/broadcasts.md.
+// <turbo-cable-stream-source> on Campanile's cable: docs/broadcasts.md
 
 const tag = "turbo-cable-stream-source", extended = "actioncable-v1-ext-json";
 // identifier → its elements
@@ -13,7 +13,7 @@ const say = (command, more) => socket.send(JSON.stringify({ command, ...more }))
 
 function nameIn(signed) {
 	try {
-		const base64 = signed.slice(0, signed.lastIndexOf("--")).replace(/-/g, "+").replace(/_/g, "/");
+		const base64 = signed.replace(/--\w+$/, "").replace(/-/g, "+").replace(/_/g, "/");
 		return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt())));
 	} catch {}
 }
@@ -68,14 +68,14 @@ function hear({ type, identifier, reconnect, ...more }) {
 	} else if (type === "disconnect") {
 		mayReturn = reconnect !== false;
 	} else {
-		if (/_subscription$/.test(type)) asked.set(identifier, asked.get(identifier) - 1);
+		if (/_sub/.test(type)) asked.set(identifier, asked.get(identifier) - 1);
 		if (!asked.get(identifier)) wanted.get(identifier)?.forEach((one) => one.hear(type, more));
 	}
 }
 
 for (const name of ["online", "pageshow", "visibilitychange"]) addEventListener(name, open);
 
-customElements.get(tag) || customElements.define(tag, class extends HTMLElement {
+customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable first") : customElements.define(tag, class extends HTMLElement {
 	static observedAttributes = ["channel", "signed-stream-name", "position", "connected"];
 
 	async connectedCallback() {
@@ -138,12 +138,12 @@ customElements.get(tag) || customElements.define(tag, class extends HTMLElement 
 
 	hear(type, { message, epoch, offset }) {
 		const { place } = this;
-		if (/_subscription$/.test(type)) {
+		if (/_sub/.test(type)) {
 			this.live(type[0] === "c");
 		} else if (type === "reject_history") {
 			refused.add(location + place?.epoch + place?.offset);
 			this.place = null;
-			this.dispatchEvent(new CustomEvent("campanile:missed", { bubbles: true }));
+			this.dispatchEvent(new Event("campanile:missed", { bubbles: true }));
 		} else if (message) {
 			if (epoch === place?.epoch && offset <= place?.offset) return;
 			const next = (this.place = epoch && { epoch, offset });
