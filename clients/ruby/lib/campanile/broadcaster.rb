@@ -35,8 +35,8 @@ module Campanile
       at_exit { leave }
     end
 
-    # Puts a text on its way to the pages that listen to a stream. Raises BroadcastsLost if there is no room for it; also, once, if earlier ones
-    # were lost, and then this one is on its way all the same.
+    # Puts a text on its way to the pages that listen to a stream. Raises BroadcastsLost if there is no room for it. What is lost later is told
+    # to the log and to Rails.error: whoever broadcasts next didn't lose it.
     def broadcast(stream, data)
       stream, data = stream.to_s, data.to_s
       raise ArgumentError, "A broadcast has #{BYTES} bytes at most, and this one #{data.bytesize}." if data.bytesize > BYTES
@@ -52,7 +52,6 @@ module Campanile
         @bytes += one.bytes
         @thread = Thread.new { send_all } unless @thread&.alive?
         @changed.broadcast
-        tell_loss
       end
     end
 
@@ -68,7 +67,7 @@ module Campanile
 
     # Also after a fork: what waits is the parent's to send.
     def begin_anew
-      @waiting, @bytes, @lost, @failure, @thread, @process = [], 0, nil, nil, nil, Process.pid
+      @waiting, @bytes, @failure, @thread, @process = [], 0, nil, nil, Process.pid
     end
 
     def leave
@@ -92,11 +91,6 @@ module Campanile
     def room?(one) = @waiting.size < MOST && @bytes + one.bytes <= MOST_BYTES
 
     def wait_for_room(one) = wait(ROOM_SECONDS) { room?(one) || @failure }
-
-    def tell_loss
-      lost, @lost = @lost, nil
-      raise BroadcastsLost, "Earlier broadcasts were lost, #{lost[0]} of them: #{lost[1].message}", cause: lost[1] if lost
-    end
 
     def send_all
       pause = WAITS.begin
@@ -154,10 +148,23 @@ module Campanile
     def settle(count, error = nil)
       @mutex.synchronize do
         @bytes -= @waiting.shift(count).sum(&:bytes)
-        @lost = [(@lost ? @lost[0] : 0) + count, error] if error
         @changed.broadcast
       end
-      say "#{count} broadcasts were lost: #{error.message}" if error
+      tell_loss(count, error) if error
+    end
+
+    def tell_loss(count, error)
+      raise BroadcastsLost, "#{count} broadcasts were lost: #{error.message}", cause: error
+    rescue BroadcastsLost => lost
+      say lost.message
+      report(lost)
+    end
+
+    # A subscriber that fails ends no thread which others' broadcasts need.
+    def report(lost)
+      ::Rails.error.report(lost, handled: true) if defined?(::Rails.error)
+    rescue StandardError => error
+      say "Rails.error: #{error.message}"
     end
 
     def say(text)
