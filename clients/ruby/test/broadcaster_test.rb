@@ -78,6 +78,30 @@ class BroadcasterTest < CampanileTest
     assert_equal before + 1, offset
   end
 
+  # As a proxy does between two releases.
+  def test_a_404_or_408_without_a_code_is_sent_again
+    before = offset
+    Front.open([:refuse, 404], [:refuse, 408], [:refuse, 405]) do |front|
+      mine = broadcaster(url: front.url)
+      said = capture_io do
+        mine.broadcast("messages", "x")
+        assert mine.flush(SECONDS)
+      end.last
+      assert_equal [3, 2], [sent(front).size, @pauses]
+      assert_match(/1 broadcasts were lost: 405/, said)
+      mine.broadcast("messages", "y")
+      assert mine.flush(SECONDS)
+    end
+    assert_equal before + 1, offset
+  end
+
+  def test_a_404_of_the_servers_own_is_refused
+    Front.open([:refuse, 404, "not_found"]) do |front|
+      mine = broadcaster(url: front.url)
+      assert_match(/lost: 404 not_found/, capture_io { mine.broadcast("messages", "x") && mine.flush(SECONDS) }.last)
+    end
+  end
+
   def test_what_comes_while_another_is_sent_again_stays_behind_it
     Front.open(*([[:refuse, 503]] * 20), *([:lose, :pass] * 5)) do |front|
       mine = broadcaster(url: front.url)

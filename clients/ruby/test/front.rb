@@ -1,5 +1,5 @@
 # Stands before the real server and does, with one connection's requests after another, what it is told to: `:pass`, `:refuse` with a
-# status, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer. What comes after
+# status and a code, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer. What comes after
 # the list passes.
 class Front
   attr_reader :requests, :connections
@@ -40,18 +40,18 @@ class Front
     Thread.new do
       while (request = read(socket))
         @requests << request
-        order, status = @orders.shift
-        break unless carry_out(order || :pass, status, request, socket)
+        order, *more = @orders.shift
+        break unless carry_out(order || :pass, more, request, socket)
       end
       socket.close
     end
   end
 
   # Whether the connection goes on.
-  def carry_out(order, status, request, socket)
+  def carry_out(order, more, request, socket)
     case order
     when :pass then socket.write(answer(request))
-    when :refuse then socket.write(refusal(status))
+    when :refuse then socket.write(refusal(*more))
     when :garble then socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"no")
     when :silent then sleep
     when :lose then answer(request) && (return false)
@@ -73,8 +73,8 @@ class Front
     end
   end
 
-  def refusal(status)
-    body = JSON.generate(code: { 503 => "unavailable", 500 => "internal_error", 409 => "idempotency_conflict" }[status])
+  def refusal(status, code = { 503 => "unavailable", 500 => "internal_error", 409 => "idempotency_conflict" }[status])
+    body = JSON.generate(code: code)
     "HTTP/1.1 #{status} No\r\nContent-Type: application/problem+json\r\n#{@retry_after && "Retry-After: #{@retry_after}\r\n"}" \
       "Content-Length: #{body.bytesize}\r\n\r\n#{body}"
   end
