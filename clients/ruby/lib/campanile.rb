@@ -3,6 +3,7 @@ require "net/http"
 require "openssl"
 require "securerandom"
 require "time"
+require "timeout"
 require "uri"
 
 # Notifications, the number on the icon, and pushes, from a Campanile server:

@@ -228,6 +228,23 @@ class BroadcasterTest < CampanileTest
     assert_equal before + 3_000, offset
   end
 
+  def test_behind_a_server_that_hangs_all_together_wait_a_second_for_room
+    Front.open(*([:silent] * 3)) do |front|
+      said = capture_io do
+        mine = broadcaster(url: front.url, read_timeout: 2)
+        1_000.times { mine.broadcast("messages", "x") }
+        start = now
+        4.times { assert_raises(Campanile::BroadcastsLost) { mine.broadcast("messages", "x") } }
+        assert_operator now - start, :<, 1.9
+        @now += 1_000
+        assert mine.flush(SECONDS)
+      end.last
+      assert_match(/lost/, said)
+    end
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
   def test_several_threads_have_one_broadcaster_and_each_its_order
     Front.open do |front|
       former, Campanile.client = Campanile.client, client(url: front.url)

@@ -1,6 +1,6 @@
 # Stands before the real server and does, with one connection's requests after another, what it is told to: `:pass`, `:refuse` with a
-# status and a code, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer. What comes after
-# the list passes.
+# status and a code, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer,
+# `:drip` one in parts. What comes after the list passes.
 class Front
   attr_reader :requests, :connections
 
@@ -54,10 +54,22 @@ class Front
     when :refuse then socket.write(refusal(*more))
     when :garble then socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"no")
     when :silent then sleep
+    when :drip then drip(socket)
     when :lose then answer(request) && (return false)
     when :drop then return false
     end
     true
+  end
+
+  # Part after part of an answer that never ends, until nobody reads.
+  def drip(socket)
+    socket.write("HTTP/1.1 200 OK\r\n")
+    loop do
+      socket.write("X-Part: 1\r\n")
+      sleep 0.05
+    end
+  rescue SystemCallError
+    false
   end
 
   # The head and the body, as they came.

@@ -28,6 +28,7 @@ class Board < Rails::Application
     get "/plain" => "plain#show"
     %w[show without].each { |action| get action => "pages##{action}" }
     post "again" => "pages#again"
+    get "up" => "rails/health#show"
   end
 end
 
@@ -49,6 +50,11 @@ end
 class PlainController < ApplicationController
   skip_before_action :campanile_take_position
   def show = render(inline: '<%= turbo_stream_from "room" %>')
+end
+
+# As Rails has it since 7.1.
+class Rails::HealthController < ActionController::Base
+  def show = render(html: "up")
 end
 
 class ApiController < ActionController::API
@@ -118,6 +124,11 @@ class PagePositionTest < CampanileTest
     assert_equal [nil, 0], asked { position("/plain") }
   end
 
+  def test_probes_ask_for_no_place
+    [nil, "", "*/*"].each { |accept| assert_equal [nil, 0], asked { position("/show", accept: accept) } }
+    assert_equal ["up", 0], asked { page("/up") }
+  end
+
   def test_what_is_rendered_outside_a_page_has_none
     assert_equal [nil, 200, 0], asked { [position("/api"), @status] }.flatten
   end
@@ -131,6 +142,19 @@ class PagePositionTest < CampanileTest
     start = now
     assert_equal [nil, 1], asked(:silent) { position }
     assert_includes 0.2..1.5, now - start
+  end
+
+  # Net::HTTP waits as long for each part of an answer.
+  def test_a_page_waits_no_longer_for_an_answer_that_comes_in_parts
+    start = now
+    assert_equal [nil, 1], asked(:drip) { position }
+    assert_includes 0.2..1.5, now - start
+  end
+
+  def test_a_call_for_a_place_that_takes_too_long_says_so
+    Front.open(:drip) do |front|
+      assert_raises(Campanile::Unreachable) { client(url: front.url).broadcast_position(timeout: 0.2) }
+    end
   end
 
   def test_a_page_goes_without_where_there_is_no_server_or_it_refuses

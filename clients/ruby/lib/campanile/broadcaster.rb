@@ -2,13 +2,14 @@ module Campanile
   # Broadcasts were lost: the server didn't take them for 30 s, or refused them, or too many waited. `cause` is what the last attempt raised.
   class BroadcastsLost < Error; end
 
-  # Sends a program's broadcasts in their order, from a thread of its own, so that no request waits for them. Each has an id, under which the
-  # server takes it once, however often it is sent. What waits is lost with the process.
+  # Sends a program's broadcasts in their order, from a thread of its own. A request waits for none of them; where the
+  # most wait already, it waits for room until a second after the last that was taken. Each has an id, under which the server takes it once, however often it is sent. What waits is lost
+  # with the process.
   class Broadcaster
     # The broadcasts and their bytes that may wait.
     MOST = 1_000
     MOST_BYTES = 16 * 1_024 * 1_024
-    # Seconds that one waits for room behind a server that takes what is sent.
+    # Seconds after the last that was sent or lost, until which one waits for room.
     ROOM_SECONDS = 1
     # The bytes of one, and of a call's texts together: JSON may write a character in six, and a call has 256 KiB.
     BYTES = 64 * 1_024
@@ -50,6 +51,7 @@ module Campanile
         wait_for_room(one)
         raise BroadcastsLost, "#{@waiting.size} broadcasts wait for #{@client.configuration.url}: this one is lost.", cause: @failure unless room?(one)
 
+        @settled_at = monotonic if @waiting.empty?
         @waiting << one
         @bytes += one.bytes
         @thread = Thread.new { send_all } unless @thread&.alive?
@@ -78,11 +80,13 @@ module Campanile
       say "#{@mutex.synchronize { @waiting.size }} broadcasts are lost with this process."
     end
 
+    def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
     # Waits for changes until the block says yes, and answers what it said last.
     def wait(seconds)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+      deadline = monotonic + seconds
       until (answer = yield)
-        left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        left = deadline - monotonic
         return answer unless left.positive?
 
         @changed.wait(@mutex, left)
@@ -92,7 +96,11 @@ module Campanile
 
     def room?(one) = @waiting.size < MOST && @bytes + one.bytes <= MOST_BYTES
 
-    def wait_for_room(one) = wait(ROOM_SECONDS) { room?(one) || @failure }
+    def wait_for_room(one)
+      return if room?(one)
+
+      wait(@settled_at + ROOM_SECONDS - monotonic) { room?(one) || @failure }
+    end
 
     def send_all
       pause = WAITS.begin
@@ -152,6 +160,7 @@ module Campanile
     def settle(count, error = nil)
       @mutex.synchronize do
         @bytes -= @waiting.shift(count).sum(&:bytes)
+        @settled_at = monotonic
         @changed.broadcast
       end
       tell_loss(count, error) if error

@@ -49,10 +49,15 @@ module Campanile
         attempts: attempts).json["accepted"]
     end
 
-    # Where the app's broadcasts are now, as "epoch:offset": a page that was rendered after it is told all that comes later.
+    # Where the app's broadcasts are now, as "epoch:offset": a page that was rendered after it is told all that comes later. `timeout`, in seconds,
+    # is for the whole call, where Net::HTTP's are for each step.
     def broadcast_position(timeout: nil)
-      place = @http.call("GET", "/broadcasts/position", credential: @configuration.broadcast_key, attempts: 1, timeout: timeout).json
+      place = Timeout.timeout(timeout, Net::ReadTimeout) do
+        @http.call("GET", "/broadcasts/position", credential: @configuration.broadcast_key, attempts: 1, timeout: timeout).json
+      end
       "#{place["epoch"]}:#{place["offset"]}"
+    rescue Net::ReadTimeout => error
+      raise Unreachable, "GET /broadcasts/position: #{error.message}"
     end
 
     # Creates a notification for a user (a record with an id, or an id), and pushes it. The fields are those of POST /notifications.

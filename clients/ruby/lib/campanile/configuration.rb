@@ -26,7 +26,7 @@ module Campanile
     attr_accessor :open_timeout, :read_timeout
     # Seconds for each step of a page's call, which isn't repeated: of the inbox's page, and of the number that every page prints.
     attr_accessor :page_timeout, :layout_timeout
-    # Seconds for each step of the call for a page's place in the app's broadcasts; after them the page goes without.
+    # Seconds for the call for a page's place in the app's broadcasts; after them the page goes without.
     attr_accessor :position_timeout
     # Takes a controller and answers who is signed in there, nil while nobody is. Without it: `current_user`, as Devise has it, else
     # `Current.user`, as Rails 8's generated authentication has it.

@@ -25,9 +25,12 @@ module Campanile
       logger&.warn("Campanile gave no place in the broadcasts for a page: #{error.message}")
     end
 
-    # A form's page that is shown again is one; a picture that an address of the app's answers is none.
+    # A form's page that is shown again is one; a picture that an address of the app's answers is none, and neither is a probe's, which names no
+    # HTML.
     def campanile_page?
-      !request.head? && [nil, "document", "iframe", "empty"].include?(request.headers["Sec-Fetch-Dest"]) && request.format&.html?
+      return false if request.head? || self.class.name == "Rails::HealthController" || !request.headers["Accept"].to_s.include?("html")
+
+      [nil, "document", "iframe", "empty"].include?(request.headers["Sec-Fetch-Dest"]) && request.format&.html?
     end
 
     # For turbo-rails' helper.
