@@ -32,7 +32,10 @@ module Campanile
 
     # Another one's broadcasts have a broadcaster of their own.
     def client=(client)
-      @client, @broadcaster = client, nil
+      BROADCASTER.synchronize do
+        @broadcaster&.retire
+        @client, @broadcaster = client, nil
+      end
     end
 
     %i[notify notify_all preview edit withdraw give_badge reads deliveries sandbox_pushes inbox user_token].each do |name|
@@ -40,10 +43,19 @@ module Campanile
     end
 
     # The one that sends this program's broadcasts: two would mix up their order.
-    def broadcaster = @broadcaster || BROADCASTER.synchronize { @broadcaster ||= Broadcaster.new(client) }
+    def broadcaster = @broadcaster || BROADCASTER.synchronize { @broadcaster ||= begin_broadcasts }
 
     # Which of these ids a user has handled elsewhere, and the number: a Reconciliation.
     def reconcile(user, ids) = inbox(user).reconcile(ids)
+
+    private
+
+    # Also the former ones have time for what waits when the program ends.
+    def begin_broadcasts
+      at_exit { @broadcasters.each(&:leave) } unless @broadcasters
+      @broadcasters = [*@broadcasters&.reject { |former| former.flush(0) }, Broadcaster.new(client)]
+      @broadcasters.last
+    end
   end
 end
 

@@ -256,6 +256,27 @@ class BroadcasterTest < CampanileTest
     end
   end
 
+  def test_a_former_clients_broadcaster_sends_what_waits_and_ends_its_thread
+    before, threads = offset, Thread.list
+    Front.open([:refuse, 503]) do |front|
+      former, Campanile.client = Campanile.client, client(url: front.url)
+      mine = Campanile.broadcaster
+      mine.broadcast("messages", "x")
+      Campanile.client = former
+      assert mine.flush(SECONDS)
+      ended(threads)
+      mine.broadcast("messages", "y")
+      assert mine.flush(SECONDS)
+      ended(threads)
+    end
+    assert_equal before + 2, offset
+  end
+
+  # Waits until no broadcaster has a thread that isn't among these.
+  def ended(threads)
+    Timeout.timeout(SECONDS) { Thread.pass until (Thread.list - threads).none? { |thread| thread.backtrace.to_a.join.include?("broadcaster.rb") } }
+  end
+
   def test_a_forked_process_sends_its_own_and_not_its_parents
     before = offset
     mine = broadcaster
@@ -285,6 +306,7 @@ class BroadcasterTest < CampanileTest
     "that_ends_by_itself" => "",
     "that_raises" => "raise 'on purpose'",
     "that_is_told_to_end" => "Process.kill(:TERM, $$); sleep",
+    "that_takes_another_client" => "Campanile.client = nil; Campanile.broadcaster",
     "whose_fork_ends" => "Process.wait(fork { Campanile.broadcaster.broadcast('messages', 'y') })"
   }.each do |name, line|
     define_method(:"test_a_program_#{name}_sends_what_waits") do

@@ -53,6 +53,10 @@ class CableAdapterTest < CampanileTest
     assert_empty sent
   end
 
+  def test_without_a_coder_a_text_that_is_no_json_goes_and_what_is_no_text_raises_nothing
+    assert_equal([["chat", "a"]], broadcasts { [{ a: 1 }, "a", nil].each { |message| @cable.broadcast("chat", message, coder: nil) } })
+  end
+
   def test_a_broadcast_that_can_not_go_raises_after_the_apps_own_channels_heard_it
     heard = hear
     Campanile.client = Campanile::Client.new(Campanile::Configuration.new({}))

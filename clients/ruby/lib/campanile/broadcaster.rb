@@ -35,7 +35,6 @@ module Campanile
       @clock, @sleep = clock, sleep
       @client, @mutex, @changed = client, Mutex.new, ConditionVariable.new
       begin_anew
-      at_exit { leave }
     end
 
     # Puts a text on its way to the pages that listen to a stream. Raises BroadcastsLost if there is no room for it. What is lost later is told
@@ -67,17 +66,26 @@ module Campanile
       end
     end
 
+    # Ends its thread when everything is sent or lost.
+    def retire
+      @mutex.synchronize do
+        @is_retired = true
+        @changed.broadcast
+      end
+    end
+
+    # Gives what waits its time before the program ends.
+    def leave
+      return if flush(LAST_SECONDS)
+
+      say "#{@mutex.synchronize { @waiting.size }} broadcasts are lost with this process."
+    end
+
     private
 
     # Also after a fork: what waits is the parent's to send.
     def begin_anew
       @waiting, @bytes, @failure, @thread, @process = [], 0, nil, nil, Process.pid
-    end
-
-    def leave
-      return if flush(LAST_SECONDS)
-
-      say "#{@mutex.synchronize { @waiting.size }} broadcasts are lost with this process."
     end
 
     def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -104,8 +112,8 @@ module Campanile
 
     def send_all
       pause = WAITS.begin
-      loop do
-        failure = attempt(next_batch)
+      while (batch = next_batch)
+        failure = attempt(batch)
         note(failure)
         next pause = WAITS.begin unless failure
 
@@ -115,9 +123,12 @@ module Campanile
       end
     end
 
+    # Nil where the thread has to end; the next broadcast begins another.
     def next_batch
       @mutex.synchronize do
-        @changed.wait(@mutex) while @waiting.empty?
+        @changed.wait(@mutex) while @waiting.empty? && !@is_retired
+        return @thread = nil if @waiting.empty?
+
         bytes = 0
         @waiting.first(Client::BROADCASTS_IN_A_CALL).take_while.with_index { |one, index| (bytes += one.bytes) <= CALL_BYTES || index.zero? }
       end

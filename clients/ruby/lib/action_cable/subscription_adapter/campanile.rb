@@ -15,8 +15,10 @@ module ActionCable
 
       private
 
-      # ActionCable has encoded it.
+      # ActionCable has encoded it, unless its caller said `coder: nil`.
       def text(payload)
+        return unless payload.is_a?(String)
+
         message = JSON.parse(payload)
         message if message.is_a?(String)
       rescue JSON::ParserError
