@@ -1,5 +1,7 @@
 require "test_helper"
 require "rails/generators"
+require "active_support/message_verifier"
+require "campanile/tags"
 require "generators/campanile/install/install_generator"
 
 # The server's settings for an app's own broadcasts, as docs/broadcasts.md and the generator say them: a page of the app's, without a token, listens.
@@ -25,6 +27,32 @@ class CableSettingsTest < CampanileTest
       assert_equal ["403"], listen(port, "https://other.example.com", signed(folder, "room:7"))
       assert_equal %w[welcome reject_subscription], listen(port, ORIGIN, "#{signed(folder, "room:7")}0")
     end
+  end
+
+  # `turbo_stream_from "notifications", current_user` is a usual stream of Rails apps.
+  NOTIFICATIONS = "notifications:Z2lkOi8vc2hvcC9Vc2VyLzc"
+  KEY = "a signing key that is shared with Rails"
+
+  def test_a_badges_stream_may_have_another_name_that_leaves_rails_usual_one_to_the_app
+    World.serving("cable: {signed_stream_key: \"#{KEY}\", signed_streams_only: true, stream_name: \"campanile:{user_id}\"}\n#{SETTINGS.lines.first}") do |port, folder|
+      pages = client(url: "http://127.0.0.1:#{port}", broadcast_key: World.run("keys", "create", "pages", "--broadcast", folder: folder).strip)
+      assert_equal 1, pages.broadcast([{ stream: NOTIFICATIONS, data: "x" }])
+      assert_equal %w[welcome confirm_subscription], listen(port, ORIGIN, signed_for(7, "campanile:{user_id}"))
+      assert_raises(Campanile::Invalid) { pages.broadcast([{ stream: "campanile:7", data: "x" }]) }
+    end
+    assert_raises(Campanile::Invalid) { campanile.broadcast([{ stream: NOTIFICATIONS, data: "x" }]) }
+  end
+
+  # As the gem's tag writes it.
+  def signed_for(user_id, name)
+    Campanile.configuration.signed_stream_key, Campanile.configuration.stream_name = KEY, name
+    page = Object.new.extend(Campanile::Tags)
+    page.instance_variable_set(:@campanile_user, Struct.new(:id).new(user_id))
+    signed = page.campanile_signed_stream_name
+    assert_equal "campanile:#{user_id}", JSON.parse(signed.split("--").first.unpack1("m"))
+    signed
+  ensure
+    Campanile.configuration.signed_stream_key = Campanile.configuration.stream_name = nil
   end
 
   private

@@ -15,6 +15,12 @@ class SettingsTest < CampanileTest
     assert_match(/CAMPANILE_JWT_SECRET/, assert_raises(Campanile::ConfigurationError) { none.jwt_secret }.message)
   end
 
+  def test_a_users_stream_is_named_as_the_server_names_it
+    assert_equal "notifications:7", Campanile::Configuration.new({}).stream_of(7)
+    named = Campanile::Configuration.new({ "CAMPANILE_CABLE_STREAM_NAME" => "{app}:{user_id}", "CAMPANILE_APP" => "shop" })
+    assert_equal "shop:{app}", named.stream_of("{app}")
+  end
+
   def test_secrets_may_stand_in_files_that_come_later
     Dir.mktmpdir do |folder|
       path = File.join(folder, "key")

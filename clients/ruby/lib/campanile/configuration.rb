@@ -35,6 +35,9 @@ module Campanile
     attr_accessor :native_user_agents
     # What names of streams are signed with, the server's `cable.signed_stream_key`: CAMPANILE_CABLE_SIGNED_STREAM_KEY, else turbo-rails'.
     attr_writer :signed_stream_key
+    # The name of a user's badge stream, the server's `cable.stream_name`: CAMPANILE_CABLE_STREAM_NAME, else "notifications:{user_id}". It may have
+    # `{app}` too.
+    attr_writer :stream_name
     # How often a call is made at most, when repeating it may help and does no harm. Between two of them it waits longer each time.
     attr_accessor :attempts
 
@@ -69,6 +72,11 @@ module Campanile
       @signed_stream_key || present("CAMPANILE_CABLE_SIGNED_STREAM_KEY") || (::Turbo.signed_stream_verifier_key if defined?(::Turbo)) ||
         raise(ConfigurationError, "signed_stream_key is missing: set CAMPANILE_CABLE_SIGNED_STREAM_KEY.")
     end
+
+    def stream_name = @stream_name || present("CAMPANILE_CABLE_STREAM_NAME") || "notifications:{user_id}"
+
+    # The stream of one user.
+    def stream_of(user_id) = stream_name.gsub(/\{(?:user_id|app)\}/, "{user_id}" => user_id.to_s, "{app}" => app)
 
     # The origins that a page connects to, for a content security policy: calls and streams, and the cable, which an origin with http
     # doesn't include.

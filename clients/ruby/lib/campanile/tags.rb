@@ -45,7 +45,7 @@ module Campanile
     # The name for <turbo-cable-stream-source>, signed as turbo-rails' turbo_stream_from does it.
     def campanile_signed_stream_name
       ActiveSupport::MessageVerifier.new(Campanile.configuration.signed_stream_key, digest: "SHA256", serializer: JSON)
-                                    .generate("notifications:#{campanile_user_id}")
+                                    .generate(Campanile.configuration.stream_of(campanile_user_id))
     end
 
     # For the head: the page's cable is Campanile's, where config/cable.yml says so. Nothing where it says another adapter.
