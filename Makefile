@@ -250,7 +250,7 @@ trust-short: setup-tests ## The short forms of crash, large-calls, powerloss, fa
 	@echo "==> trust: numbers that producers give out of order, and kill -9, in short"
 	@python3 -m e2e.trust.given --short --binary "$(DEBUG)"
 
-cluster-short: ## The short form of cluster, with the debug binary
+cluster-short: setup-tests ## The short form of cluster, with the debug binary
 	@echo "==> trust: three nodes on PostgreSQL, the primary killed, a node, and a standby promoted while commits wait for it, in short"
 	@python3 -m e2e.trust.cluster --short failover killed withdrawn parted --binary "$(DEBUG)"
 	@echo "==> trust: a Rails app's broadcasts, three nodes restarted and the primary killed, in short"

@@ -4,8 +4,8 @@ AnyCable's published profile: 120 broadcasts at 2 a second to each client, whose
 back after 2 s. A Rails app broadcasts, as turbo-rails does, to four rooms with 250 pages each.
 
 - `profile`: the app by Action Cable, with Rails' own adapter `async` and pages at the app's own /cable; then with `adapter: campanile`, whose
-  pages speak Rails' protocol (plain), then AnyCable's extension of it (extended). What the first two kinds lose is told. The extended ones
-  lose nothing, and 99 of 100 returns have the last replayed message within 2.5 s of connecting.
+  pages speak Rails' protocol (plain), then AnyCable's extension of it (extended). What the first two kinds lose is told; each kind hears more
+  than a quarter, and nobody anything twice. The extended ones lose nothing, and 99 of 100 returns have the last replayed message within 2.5 s of connecting.
 - `killed`: extended pages, and six times SIGKILL of the server, which is started again. Beside it every broadcast that the app's adapter was
   acknowledged is in the database, once, in order.
 - `cluster`: the same on three nodes on PostgreSQL behind nginx: each is restarted, the primary is killed and its standby promoted.
@@ -188,6 +188,26 @@ def check_pages(report, seen, expects, is_broken=False):
         report.check("held", not refused and (is_broken or not one.dropped), f"{one.user}: {one.dropped} connections ended, {refused[:1]}")
 
 
+def check_kind(report, run, kind):
+    """That pages of a kind heard something at all, and none of it twice: what they lose is told and not judged."""
+    heard_enough(report, kind, run.seen(kind), run.expects)
+    deaf, doubled = copy.deepcopy(run.seen(kind)), copy.deepcopy(run.seen(kind))
+    for one in deaf:   # as if the app broadcast to a stream that nobody has
+        one.ids.clear()
+    double(next(one.ids for one in doubled if one.ids), 0)
+    for name, seen in {"a quarter": deaf, "twice": doubled}.items():
+        without = harness.Report()
+        heard_enough(without, kind, seen, run.expects)
+        report.check("control", name in without.kinds(), f"the check '{name}' did not see a planted fault")
+
+
+def heard_enough(report, kind, seen, expects):
+    owed, heard = sum(len(expects[one.user]) for one in seen), sum(len(set(one.ids)) for one in seen)
+    report.check("a quarter", heard > owed / 4, f"{kind}: {heard:,} of {owed:,} heard: the pages don't listen to what the app broadcasts")
+    twice = sum(len(one.ids) - len(set(one.ids)) for one in seen)
+    report.check("twice", not twice, f"{kind}: {twice} heard twice")
+
+
 def check_returns(report, options, seen):
     returns = sorted(seconds for one in seen for seconds in one.returns)
     report.check("cut", bool(returns), "nobody was cut off: this run shows nothing")
@@ -265,6 +285,7 @@ def profile(options, report, size):
                 load.wait_for(size.broadcasts)
                 run.expects = ended(load, asked, run)
             first += load.made
+            check_kind(report, run, kind)
             texts += [run.told(one) for one in run.kinds] + [run.own_loop()]
             report.check("protocol", not any(one.refused for one in run.seen(kind)), f"{kind}: {[one.refused for one in run.seen(kind) if one.refused][:1]}")
         judge(report, options, run, stores.rows(server.database, BROADCASTS), is_broken=False)

@@ -22,7 +22,8 @@ from e2e.trust.stream_clients import SILENT_SECONDS, Client, frame
 PLAIN, EXTENDED = "actioncable-v1-json", "actioncable-v1-ext-json"
 NAMED = re.compile(r'id="([^"/]+)/(\d+)"')     # of a room's message, as broadcasts_app.ru writes it
 LOOK_SECONDS = 0.01
-ANYCABLE_TRIES, ANYCABLE_SECONDS = 3, 10       # of its HTTP broadcaster
+ANYCABLE_PAUSES = 2, 8, 24                     # of its HTTP broadcaster, after each try but the last
+ANYCABLE_SECONDS = 10                          # for which it waits for an answer
 
 
 def signed(name, key):
@@ -263,8 +264,9 @@ class Numbered(threading.Thread):
 
 @dataclass
 class AnyCable:
-    """The HTTP broadcaster of AnyCable's gem, by its documentation: what waits is in memory, a thread sends it one by one, tries a network's
-    error again at once, and drops a message at any status but 201."""
+    """The HTTP broadcaster of AnyCable's gem, as of 1.6.4: what waits is in memory, and a thread sends it one by one, each on a connection of its
+    own. It tries four times, with pauses, where it isn't connected or waits too long for an answer. It drops a message at any status but 201,
+    and where a connection ends without an answer."""
     port: int
     key: str
     stored: list = field(default_factory=list)    # (room, number) that got 201
@@ -285,22 +287,26 @@ class AnyCable:
         self._thread.join()
 
     def _send_all(self):
-        connection = None
         while (one := self._waiting.get()) is not None:
-            status = None
-            for number in range(ANYCABLE_TRIES):
-                self.repeated += number > 0
-                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANYCABLE_SECONDS)
-                with contextlib.suppress(OSError, http.client.HTTPException):
-                    status = self._post(connection, *one)
-                    break
-                connection.close()
-                connection = None
-            (self.stored if status == 201 else self.dropped).append(one)
+            (self.stored if self._try(*one) == 201 else self.dropped).append(one)
 
-    def _post(self, connection, room, number):
+    def _try(self, room, number):
+        """The status; None without one."""
+        for pause in (*ANYCABLE_PAUSES, None):
+            try:
+                return self._post(room, number)
+            except (http.client.RemoteDisconnected, http.client.IncompleteRead, BrokenPipeError):
+                return None
+            except OSError:
+                if pause is None:
+                    return None
+                self.repeated += 1
+                time.sleep(pause)
+
+    def _post(self, room, number):
         body = json.dumps({"stream": room, "data": json.dumps(text_of(room, number)), "meta": {"transient": False}})
-        connection.request("POST", "/_broadcast", body, {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"})
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANYCABLE_SECONDS)) as connection:
+            connection.request("POST", "/_broadcast", body, {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}"})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
