@@ -9,6 +9,7 @@ from bench.stream_programs import cable_request
 
 PROTOCOLS = "actioncable-v1-ext-json, actioncable-v1-json"
 FRAMES_PER_SECOND = 180      # of a connection; beyond 600 between two pings, which may be late, it is closed
+RESTLESS_SHARE = 0.25        # of those frames, which a crowd says at least: the program is late where the processors are busy
 KEPT, KEPT_BYTES = 20, 4_000  # messages that each of the app's streams has for whoever asks, and their size
 
 
@@ -39,6 +40,10 @@ def _restless(bench: Bench, title: str, count: int, dawdles: bool = False, is_vi
         crowds = bench.listened(title % subscriptions, scene, count, order, app)
         if not all(opened["confirmed"] for opened, _, _ in crowds):
             raise BenchError(f"{title % subscriptions}: the cables got no subscription")
+        least = RESTLESS_SHARE * count * FRAMES_PER_SECOND * bench.options.listen
+        if any(ended["commands"] < least for _, ended, _ in crowds):
+            raise BenchError(f"{title % subscriptions}: the cables rested, and said {[ended['commands'] for _, ended, _ in crowds]} times something: "
+                             f"{least:.0f} at least shows what the others feel")
 
 
 MEASURES = {"pages": pages, "pages-slow": slow_pages, "pages-visitors": visitors_pages}
