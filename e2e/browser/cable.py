@@ -14,7 +14,7 @@ from e2e.harness.hotwire import turbo_file
 KEPT = 20   # of a stream's broadcasts
 BACK_SECONDS = 60   # until an element is back that tried for long
 # What makes the element wrong, and must be seen.
-FORGETS = ("const next = (this.place = epoch && { epoch, offset })", "const next = epoch && { epoch, offset }")
+FORGETS = ("this.place = next;", "")
 TRUSTS = ("if (!asked.get(identifier)) wanted", "wanted")
 
 
@@ -41,6 +41,15 @@ def app(kept_app, complaints):
 
 # Speaks Rails' own protocol only, as an older server does.
 PLAIN = "window.WebSocket = class extends WebSocket { constructor(url) { super(url, 'actioncable-v1-json'); } };"
+# Adds to a confirmation where the broadcasts were when the page began, as a server says it.
+PLACED = """window.WebSocket = class extends WebSocket {
+    set onmessage(hear) {
+      super.onmessage = hear && (({ data }) => {
+        const message = JSON.parse(data);
+        hear({ data: message.type === "confirm_subscription" ? JSON.stringify({ ...%s, ...message }) : data });
+      });
+    }
+  };"""
 # Keeps back what `late` says until the page subscribes again: then it is still on its way.
 LATE = """window.late = () => false;
   window.WebSocket = class extends WebSocket {
@@ -300,6 +309,23 @@ def test_the_element_is_defined_first_and_keeps_what_turbo_rails_has(app):
     identifier = json.loads(page.evaluate("other.identifier"))
     name = page.evaluate("other.getAttribute('signed-stream-name')")
     assert identifier == {"channel": "Turbo::StreamsChannel", "signed_stream_name": name, "room_name": "x"}
+
+
+@pytest.mark.complaints(*BROKEN)
+@pytest.mark.parametrize("is_spoilt", [False, True])
+def test_a_page_without_a_position_goes_on_from_its_first_confirmation(app, is_spoilt):
+    if is_spoilt:
+        app.spoil("if (!place) this.mark((this.place = next));", "")
+    app.post(ROOM, HALL)
+    epoch, offset = app.position().split(":")
+    app.has_position = False
+    page = app.open("/one", PLACED % json.dumps({"epoch": epoch, "offset": int(offset)}))
+    cut(app)
+    if is_spoilt:
+        page.wait("isLive()", BACK_SECONDS)
+        misses(app, page)
+    else:
+        app.check(page, BACK_SECONDS)
 
 
 def test_a_page_that_has_another_element_already_says_so(app):

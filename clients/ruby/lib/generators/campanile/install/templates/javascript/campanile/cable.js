@@ -1,9 +1,9 @@
 // <turbo-cable-stream-source> on Campanile's cable: docs/broadcasts.md
 
 const tag = "turbo-cable-stream-source", extended = "actioncable-v1-ext-json";
-// identifier → its elements
+// identifier: its elements
 const wanted = new Map(), changed = new Set();
-// identifier → subscriptions without an answer: its messages are still an earlier one's
+// identifier: subscriptions without an answer; its messages are an earlier one's
 const asked = new Map();
 // A page is told once of a place that it prints for ever.
 const refused = new Set();
@@ -13,8 +13,8 @@ const say = (command, more) => socket.send(JSON.stringify({ command, ...more }))
 
 function nameIn(signed) {
 	try {
-		const base64 = signed.replace(/--\w+$/, "").replace(/-/g, "+").replace(/_/g, "/");
-		return JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt())));
+		const text = atob(signed.replace(/--\w+$/, "").replace(/-/g, "+").replace(/_/g, "/"));
+		return JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (one) => one.charCodeAt())));
 	} catch {}
 }
 
@@ -73,13 +73,13 @@ function hear({ type, identifier, reconnect, ...more }) {
 	}
 }
 
-for (const name of ["online", "pageshow", "visibilitychange"]) addEventListener(name, open);
+["online", "pageshow", "visibilitychange"].map((name) => addEventListener(name, open));
 
 customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable first") : customElements.define(tag, class extends HTMLElement {
 	static observedAttributes = ["channel", "signed-stream-name", "position", "connected"];
 
 	async connectedCallback() {
-		// For turbo-rails, and the page after Turbo's preview.
+		// For Turbo, and the page after its preview.
 		for (let wait = 99; !window.Turbo || (document.querySelector("html[data-turbo-preview]") && wait--); )
 			await new Promise((then) => setTimeout(then, 20));
 		if (!this.isConnected || this.identifier) return;
@@ -137,19 +137,20 @@ customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable fi
 	}
 
 	hear(type, { message, epoch, offset }) {
-		const { place } = this;
+		const { place } = this, next = epoch && { epoch, offset };
 		if (/_sub/.test(type)) {
 			this.live(type[0] === "c");
+			if (!place) this.mark((this.place = next));
 		} else if (type === "reject_history") {
 			refused.add(location + place?.epoch + place?.offset);
 			this.place = null;
 			this.dispatchEvent(new Event("campanile:missed", { bubbles: true }));
 		} else if (message) {
 			if (epoch === place?.epoch && offset <= place?.offset) return;
-			const next = (this.place = epoch && { epoch, offset });
+			this.place = next;
 			this.dispatchEvent(new MessageEvent("message", { data: message }));
 			if (!next) return this.removeAttribute("position");
-			// Once Turbo has rendered:
+			// After Turbo's render:
 			setTimeout(() => this.isConnected && this.place?.offset >= offset && this.mark(next), 100);
 		}
 	}
