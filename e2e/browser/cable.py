@@ -41,15 +41,6 @@ def app(kept_app, complaints):
 
 # Speaks Rails' own protocol only, as an older server does.
 PLAIN = "window.WebSocket = class extends WebSocket { constructor(url) { super(url, 'actioncable-v1-json'); } };"
-# Adds to a confirmation where the broadcasts were when the page began, as a server says it.
-PLACED = """window.WebSocket = class extends WebSocket {
-    set onmessage(hear) {
-      super.onmessage = hear && (({ data }) => {
-        const message = JSON.parse(data);
-        hear({ data: message.type === "confirm_subscription" ? JSON.stringify({ ...%s, ...message }) : data });
-      });
-    }
-  };"""
 # Keeps back what `late` says until the page subscribes again: then it is still on its way.
 LATE = """window.late = () => false;
   window.WebSocket = class extends WebSocket {
@@ -317,9 +308,8 @@ def test_a_page_without_a_position_goes_on_from_its_first_confirmation(app, is_s
     if is_spoilt:
         app.spoil("if (!place) this.mark((this.place = next));", "")
     app.post(ROOM, HALL)
-    epoch, offset = app.position().split(":")
     app.has_position = False
-    page = app.open("/one", PLACED % json.dumps({"epoch": epoch, "offset": int(offset)}))
+    page = app.open("/one")
     cut(app)
     if is_spoilt:
         page.wait("isLive()", BACK_SECONDS)
