@@ -188,11 +188,21 @@ def _fit_texts(value, schema):
     return value
 
 
+def _fit_host(address):
+    """`address` with a host that is one (RFC 3986 section 3.2.2), which is more than its pattern says."""
+    scheme, mark, rest = address.partition("://")
+    host = re.match(r"[^/?#]*", rest)[0]
+    return address if re.fullmatch(r"[A-Za-z0-9.-]+", host) else f"{scheme}{mark}h{rest[len(host):]}"
+
+
 def _fit_payload(body):
     """`body` without what contradicts another field of it, and small enough for a push."""
     for name in PAYLOAD:
         if name in body:
             body[name] = _fit_texts(body[name], _payload_schemas[name])
+    for place in [body] + ([body["android"]] if isinstance(body.get("android"), dict) else []):
+        if isinstance(place.get("image_url"), str):
+            place["image_url"] = _fit_host(place["image_url"])
     if body.get("expires_at") is not None:
         body.pop("ttl", None)
     for field, key in OVERLAY_KEYS:
