@@ -103,7 +103,7 @@ extension Broadcast {
             !input.passOver(stream), let value = json(data, &object)
         else { return nil }
         var broadcast = Broadcast(stream: stream, id: nil, message: String(decoding: value.text, as: UTF8.self))
-        // Another text names no connection of ours.
+        // The server gave no connection a name of another form.
         if case .string(let sid)? = object.value("meta")?["exclude_socket"], sid.utf8.count == 2 * Limits.sidBytes,
             Hex.decode(Array(sid.utf8)) != nil
         {
@@ -116,7 +116,7 @@ extension Broadcast {
         do throws(JSONSyntaxError) { return try JSONValue(parsing: Array(data.utf8)) } catch {
             let first = data.utf8.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
             guard let first, "{[\"".utf8.contains(first) else { return .string(data) }
-            // As a text it would come to pages as something else than was sent.
+            // Pages would get a text where the app sent something else.
             object.fail("data", .wrongType, "data must be JSON text: \(error.description)")
             return nil
         }

@@ -31,7 +31,7 @@ package struct Configuration: Sendable, Equatable {
     package var push = Push()
     package var streams = Streams()
     package var cable = Cable()
-    /// How long, and how much, of what apps broadcast is kept.
+    /// The time and the size of what is kept of apps' broadcasts.
     package var broadcasts = BroadcastKeeping()
     /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
     package var allowedOrigins: [String] = []

@@ -59,7 +59,7 @@ struct BroadcastPosition: Sendable, Equatable {
     let offset: Int64
 }
 
-/// How long, and how many, broadcasts are kept for clients that come back (`broadcasts` in the configuration). Each app has as much.
+/// The time and the number of broadcasts that are kept for clients that come back (`broadcasts` in the configuration). Each app has as much.
 package struct BroadcastKeeping: Sendable, Equatable {
     package var milliseconds: Int64 = 300_000
     package var perStream = 100
@@ -74,7 +74,7 @@ struct BroadcastSeries: Sendable, Equatable {
     var lastOffset: Int64
     /// Everything up to this offset was dropped, whatever its stream.
     var droppedThrough: Int64
-    /// The last one dropped of the streams of which it isn't known any more what was.
+    /// The last broadcast dropped of the streams that `broadcast_streams` has no row of any more.
     var forgotten: Dropped
     /// The bytes that are kept.
     var bytes: Int64

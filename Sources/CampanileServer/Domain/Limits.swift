@@ -212,7 +212,7 @@ package enum Limits {
     static let cableIdentifierBytesPerStream = 4_096
     /// The streams of an app's own that an operator is shown.
     static let heardStreamsShown = 20
-    /// Of a connection's name, which is written in hexadecimal digits.
+    /// The bytes of a connection's name, which the welcome writes in hexadecimal digits.
     static let sidBytes = 16
     /// Of one message of a client, and so of one frame.
     static let cableMessageBytes = 64 * 1_024
@@ -252,7 +252,7 @@ package enum Limits {
     static let cableNoticeMilliseconds: Int64 = 60_000
 
     // Broadcasts
-    /// How long a sender in AnyCable's form waits for the database, which waits 10 s itself, and the pause between two tries.
+    /// The time that a sender in AnyCable's form is made to wait for the database, and the pause between two tries. The sender itself waits 10 s.
     static let anyCableWaitMilliseconds: Int64 = 8_000
     static let anyCablePauseMilliseconds = 200
     /// Broadcasts of an app that are read in one go.

@@ -127,7 +127,7 @@ package struct Doctor: Sendable {
     /// Tells how a name is signed, and how Rails is made to say how it signs it.
     static func comparison(of name: String, _ key: SignedStreamName.Key) -> String {
         let signed = SignedStreamName.signatures(of: name, key: key)
-        // As Ruby reads it, between the shell's quotes.
+        // Ruby reads it, between the shell's quotes.
         let quoted = String(decoding: JSONValue.string(name).text, as: UTF8.self)
         let ruby = quoted.replacing("#", with: "\\#").replacing("'", with: #"'\''"#)
         return """

@@ -292,7 +292,7 @@ final class BroadcastHub: @unchecked Sendable {
         guard let newest = broadcasts.last else { return }
         audiences[app]?.through = newest.offset
         let groups = Dictionary(grouping: broadcasts) { ExactText($0.stream) }
-        // What one stream's pages append to may have come by another, just before.
+        // The streams go in the order of their first messages: a page may append to what another stream brought just before.
         for (name, own) in groups.sorted(by: { $0.value[0].offset < $1.value[0].offset }) where name.text != Broadcast.commands {
             tell(own, of: BroadcastStream(app: app, name: name))
         }
@@ -426,7 +426,7 @@ private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
     let stream: BroadcastStream
     let subscriber: any Subscriber
     private let hub: BroadcastHub
-    // Here, and not before the phase, it takes no word of its own: there are very many of these.
+    // The two atomics stand behind the phase, where they need no word of their own: there are very many listeners.
     var phase = Phase.catchingUp(after: .max)
     private let cancelled = Atomic<Bool>(false)
     private let live = Atomic<Bool>(false)

@@ -13,7 +13,7 @@ enum StreamKind: Int, CaseIterable, Sendable {
     /// An app's messages to a stream of its own.
     case broadcast
 
-    /// Those of an inbox.
+    /// The kinds that an inbox has.
     static let ofInboxes: [StreamKind] = [.badge, .badgeTurbo, .notifications]
 
     /// True if the newest batches contain everything in older ones, so that a subscriber without those needs only these.

@@ -189,7 +189,7 @@ extension BroadcastRepository where Access == StoreTransaction {
         guard let unit = access.unit else { return try series(of: app) }
         try unit.plainConnection.queue("SELECT 1 FROM broadcast_series WHERE app = $1 FOR UPDATE", app)
         guard var series = try series(of: app) else { return nil }
-        // What a promoted standby doesn't have was given offsets too: they are given to nothing else.
+        // The primary before a failover may have given offsets that its standby never got. Nothing else gets them.
         series.lastOffset = max(series.lastOffset, unit.firstSequence - 1)
         return series
     }

@@ -280,7 +280,7 @@ import Testing
                         == 202)
                 #expect(try await first.said()?.json?["message"]?.string == text)
             }
-            // As after a failover to a standby that was behind.
+            // A failover to a standby that was behind leaves the series so.
             let file = try Database(path: server.configuration.database)
             try file.writeBlocking { transaction in
                 try transaction.connection.script(

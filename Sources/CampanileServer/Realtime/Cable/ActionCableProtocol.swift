@@ -169,7 +169,7 @@ struct ActionCableProtocol {
             return []
         }
         let stream = subscriptions[known].to.stream
-        // What happens in an inbox is asked for over HTTP.
+        // The cable keeps no history of an inbox: clients read the list over HTTP.
         guard case .own(let own) = stream, history.place(in: own.name) != nil else {
             return [.say(CableText.rejectedHistory(identifier))]
         }

@@ -2,7 +2,7 @@ import CampanileCore
 
 /// The settings of all cable connections.
 final class CableRules: Sendable {
-    /// Whose key signed a stream's name.
+    /// The owner of the key that signed a stream's name.
     struct Signer: Sendable, Equatable {
         /// The app whose own streams it names.
         let name: ExactText

@@ -41,7 +41,7 @@ final class IdentifiedStreams: Sendable {
 
     private static func dropUnused(_ known: inout Known) {
         var used: [[UInt8]: IdentifiedStream] = [:]
-        // Not over `indices`, which would hold all of them a second time.
+        // A loop over `indices` would hold all of them a second time.
         var index = known.streams.startIndex
         while index < known.streams.endIndex {
             if !isKnownUniquelyReferenced(&known.streams.values[index]) {

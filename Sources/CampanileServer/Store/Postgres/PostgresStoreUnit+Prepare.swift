@@ -57,7 +57,7 @@ extension PostgresStoreUnit {
         if !memory.inboxes.isEmpty || !devices.isEmpty || !tokens.isEmpty { try lockDevices(devices, tokenApps, tokens) }
         if !devices.isEmpty { try readAnswered(devices) }
         if !keys.isEmpty { try readKeys(keys) }
-        // In one order, as the inboxes and the devices: a group may hold several apps' broadcasts.
+        // A group may hold several apps' broadcasts: all groups lock the series in one order, as they do inboxes and devices.
         if !series.isEmpty {
             try plainConnection.queue("SELECT 1 FROM broadcast_series WHERE app = ANY ($1) ORDER BY app FOR UPDATE", series)
         }

@@ -101,7 +101,7 @@ import Testing
         let other = try await Self.confirmed(fixture, CableFixture.turbo("notifications:42"))
         #expect(try await other.frame()?.json?["message"] != nil)
         begin()
-        // What the subscription is told comes after its confirmation, also where it comes before word of the beginning.
+        // The confirmation goes first, also where the hub's messages overtake its word of the beginning.
         var frames: [ReceivedFrame] = []
         while frames.last != .pong([1]) { frames.append(try #require(await client.frame())) }
         let kinds = frames.map { $0.json?["type"] ?? ($0.json == nil ? "pong" : "message") }

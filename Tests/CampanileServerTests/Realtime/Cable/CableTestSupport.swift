@@ -276,7 +276,7 @@ final class StreamBoard: CableAuthority {
 }
 
 extension CableRules {
-    /// Those of one key for all apps.
+    /// The rules with one key for all apps.
     convenience init(key: SignedStreamName.Key?, pattern: StreamNamePattern, signedStreamsOnly: Bool, log: CableLog) {
         let keys = key.map { [(signer: Signer(name: "default", isOfAll: true), key: $0)] } ?? []
         self.init(keys: keys, pattern: pattern, signedStreamsOnly: signedStreamsOnly, log: log)

@@ -76,7 +76,7 @@ import Testing
         let place = BroadcastPlace.after(BroadcastPosition(epoch: "e", offset: 42))
         let streams = #"{"since":1,"streams":{"messages:7":{"offset":42,"epoch":"e"},"x":{"offset":"1","epoch":"e"},"y":1}}"#
         #expect(talk.hear(Self.command("subscribe", streams)) == [Self.listen(1, from: place), Self.placed])
-        // Of another stream it says nothing, but the time is of all.
+        // The place is another stream's, so the time counts, which holds for all streams.
         let other = #"{"since":1763685885,"streams":{"messages:8":{"offset":42,"epoch":"e"}}}"#
         #expect(
             talk.hear(Self.command("history", other)) == [
