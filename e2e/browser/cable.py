@@ -198,8 +198,8 @@ def test_a_page_out_of_turbos_cache_gets_what_passed_meanwhile(app):
     app.check(page)
 
 
-def test_a_message_of_an_earlier_subscription_moves_no_place(app):
-    """It passes what lies between, which the page that is left was shown."""
+def visits_amid_late_messages(app):
+    """A page that is left while a message of its subscription is still on its way: that comes when the next page has subscribed."""
     page = app.open("/one", LATE)
 
     def passes():
@@ -209,21 +209,17 @@ def test_a_message_of_an_earlier_subscription_moves_no_place(app):
         app.post(ROOM)
     app.after_view = passes
     app.visit(page, "/two")
-    app.check(page)
+    return page
+
+
+def test_a_message_of_an_earlier_subscription_moves_no_place(app):
+    """It passes what lies between, which the page that is left was shown."""
+    app.check(visits_amid_late_messages(app))
 
 
 def test_an_element_that_takes_it_for_its_own_misses_something(app):
     app.spoil(*TRUSTS)
-    page = app.open("/one", LATE)
-
-    def passes():
-        page.evaluate("window.late = (text) => text.includes('room-3')")
-        app.post(ROOM)
-        app.check(page, streams=[ROOM])
-        app.post(ROOM)
-    app.after_view = passes
-    app.visit(page, "/two")
-    misses(app, page)
+    misses(app, visits_amid_late_messages(app))
 
 
 def test_a_page_that_cant_be_brought_up_to_date_is_told_and_then_is(app):
