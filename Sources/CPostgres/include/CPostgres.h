@@ -5,6 +5,8 @@
 #ifndef CAMPANILE_CPOSTGRES_H
 #define CAMPANILE_CPOSTGRES_H
 
+#include <stdbool.h>
+
 #if __has_include(<libpq-fe.h>)
 #include <libpq-fe.h>
 #else
@@ -67,6 +69,9 @@ extern struct cpostgres_table cpostgres_table;
 /* Opens libpq and fills the table. Call it once, from one thread.
    Returns NULL, or a text that says why it can't; the text stays valid. */
 const char *cpostgres_load (void);
+
+/* Returns whether libpq was opened, from any thread. */
+bool cpostgres_is_loaded (void);
 
 #define CPOSTGRES_CALL(R, NAME, P, A) static inline R cpq_##NAME P { return cpostgres_table.NAME A; }
 CPOSTGRES_FUNCTIONS (CPOSTGRES_CALL)

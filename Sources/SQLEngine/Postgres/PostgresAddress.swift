@@ -116,6 +116,9 @@ package struct PostgresAddress: Sendable, CustomStringConvertible {
         return given
     }
 
+    /// True once this process has opened libpq, and with it the libraries that libpq needs.
+    package static var isLibraryOpen: Bool { cpostgres_is_loaded() }
+
     private static func loadLibrary() throws(SQLError) {
         guard let reason = library else { return }
         throw SQLError(

@@ -285,4 +285,30 @@ struct ClusterCommandTests {
         let nodes = try ChildProgram.output(of: ProgramTests.path, ["nodes"], environment: environment)
         #expect(nodes.contains("shards") && nodes.split(separator: "\n").count == 1)
     }
+
+    /// A thread that still waits for PostgreSQL when the process ends may be inside one of them.
+    @Test("at its end no command runs the destructors of libpq's libraries, whether it worked, was refused or served")
+    func destructors() throws {
+        let folder = TemporaryFolder()
+        let variables = ["CAMPANILE_JWT_SECRET": RunningServer.secret.exposed, "LD_DEBUG": "files"]
+        /// The libraries whose destructors ran.
+        func destroyed(_ arguments: [String], database: String, status: Int32) throws -> String {
+            let log = "\(folder.path)/\(arguments[0])"
+            let environment = ["CAMPANILE_DATABASE": database, "LD_DEBUG_OUTPUT": log].merging(variables) { $1 }
+            let running = try ProgramTests.Running(arguments, environment: environment)
+            if arguments[0] == "serve" {
+                #expect(running.line(with: "Campanile listens on") != nil)
+                kill(running.program.id, SIGTERM)
+            }
+            while running.line(with: "\n") != nil {}
+            #expect(running.program.waitUntilEnded() == status)
+            let text = try String(contentsOfFile: "\(log).\(running.program.id)", encoding: .utf8)
+            return text.split(separator: "\n").filter { $0.contains("calling fini") }.joined(separator: "\n")
+        }
+        for (command, status) in [(["migrate"], Int32(0)), (["keys", "revoke", "none"], 1), (["serve", "--port", "0"], 0)] {
+            #expect(try destroyed(command, database: address, status: status) == "")
+        }
+        // The log would show them.
+        #expect(try destroyed(["migrate"], database: folder.database, status: 0).contains("libsqlite3"))
+    }
 }

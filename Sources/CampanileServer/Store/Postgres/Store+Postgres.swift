@@ -46,6 +46,9 @@ extension Store {
         try migrator.pending(PostgresAddress(address))
     }
 
+    /// True once this process has opened libpq, and with it OpenSSL and Kerberos, whose destructors mustn't run while a thread is in them.
+    package static var isLibpqOpen: Bool { PostgresAddress.isLibraryOpen }
+
     /// The nodes of a database, also of one with an older schema. Changes nothing.
     static func nodes(cluster address: String) throws -> [NodeReport] {
         try explaining(cluster: address) {
