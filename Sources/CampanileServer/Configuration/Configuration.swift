@@ -207,8 +207,8 @@ package struct Configuration: Sendable, Equatable {
         package var secretKeyBase: Secret?
         /// The secret from which AnyCable's gem derives the key that it broadcasts with.
         package var anyCableSecret: Secret?
-        /// Where the first of them is written.
-        var origin: ConfigurationProblems.Origin?
+        /// Where the key of streams is written, and where the secret is.
+        var (streamOrigin, secretOrigin): (ConfigurationProblems.Origin?, ConfigurationProblems.Origin?)
 
         package init() {}
 

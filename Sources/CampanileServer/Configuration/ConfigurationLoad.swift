@@ -64,15 +64,14 @@ extension Configuration {
     private func refuseSharedCableKeys(_ reader: ConfigurationReader) {
         let keys = [("cable", cable.keys)] + apps.sorted { $0.key < $1.key }.map { ("apps.\($0.key).cable", $0.value.cable) }
         for (index, (name, own)) in keys.enumerated() {
-            guard let origin = own.origin else { continue }
             for (other, others) in keys[..<index] {
                 let isShared =
                     own.signedStreamKey.map { $0 == others.signedStreamKey } == true
                     || own.secretKeyBase.map { $0 == others.secretKeyBase } == true
-                if isShared {
+                if isShared, let origin = own.streamOrigin {
                     reader.report(origin, "\(name) and \(other) have one key for streams, which says the app: give each its own")
                 }
-                if own.anyCableSecret.map({ $0 == others.anyCableSecret }) == true {
+                if let origin = own.secretOrigin, own.anyCableSecret == others.anyCableSecret {
                     reader.report(origin, "\(name) and \(other) have one anycable_secret, which says the app: give each its own")
                 }
             }

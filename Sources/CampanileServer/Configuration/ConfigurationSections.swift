@@ -149,7 +149,7 @@ extension Configuration.CableKeys {
         secretKeyBase = base?.value
         let secret = section.value("anycable_secret", .secret(minimumBytes: ConfigurationLimits.tokenBytes))
         anyCableSecret = secret?.value
-        origin = key?.origin ?? base?.origin ?? secret?.origin
+        (streamOrigin, secretOrigin) = (key?.origin ?? base?.origin, secret?.origin)
     }
 }
 

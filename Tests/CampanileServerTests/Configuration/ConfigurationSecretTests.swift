@@ -97,4 +97,36 @@ struct ConfigurationSecretTests {
         // Canonically equal as text, and still another key.
         #expect(Secret("\u{E9}") != Secret("e\u{301}"))
     }
+
+    @Test("Two apps with one key for streams or one AnyCable secret are reported, at the later key; each with its own are none")
+    func sharedCableKeys() throws {
+        let folder = try ConfigurationFolder()
+        let (a, b) = (Self.word, Self.word + "-b")
+        let yaml = """
+            cable:
+              signed_stream_key: \(a)
+            apps:
+              one:
+                cable:
+                  secret_key_base: \(b)
+                  anycable_secret: \(a)
+              two:
+                cable:
+                  signed_stream_key: \(a)
+                  anycable_secret: \(a)
+              zwo:
+                cable:
+                  secret_key_base: \(b)
+                  anycable_secret: \(b)
+            """
+        #expect(
+            try folder.problems(yaml) == [
+                "file:10: apps.two.cable and cable have one key for streams, which says the app: give each its own",
+                "file:11: apps.two.cable and apps.one.cable have one anycable_secret, which says the app: give each its own",
+                "file:14: apps.zwo.cable and apps.one.cable have one key for streams, which says the app: give each its own",
+            ])
+        _ = try folder.load(
+            yaml.replacing("      signed_stream_key: \(a)\n      anycable_secret: \(a)", with: "      signed_stream_key: \(a)c")
+                .replacing("secret_key_base: \(b)\n      anycable_secret: \(b)", with: "anycable_secret: \(b)"))
+    }
 }
