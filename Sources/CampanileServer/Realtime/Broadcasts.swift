@@ -40,6 +40,8 @@ struct Broadcasts: Sendable {
             limit.cancel()
         }
         for await first in results { return try first.get() }
+        // Nobody waits any more.
+        throw CancellationError()
     }
 
     private func addUntilTaken(_ broadcasts: [Broadcast], app: String) async throws {
