@@ -102,6 +102,15 @@ enum BroadcastStart: Sendable, Equatable {
     case lost
 }
 
+/// The broadcasts of an app after an offset, oldest first.
+struct BroadcastNews: Sendable, Equatable {
+    /// The app's series, as it was when they were read.
+    var series: BroadcastSeries?
+    var broadcasts: [KeptBroadcast]
+    /// False if some of what came after the offset was dropped.
+    var isWhole: Bool
+}
+
 /// A part of a stream's broadcasts, in order.
 struct BroadcastPart: Sendable, Equatable {
     var broadcasts: [KeptBroadcast] = []

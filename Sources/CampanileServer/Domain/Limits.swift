@@ -257,6 +257,8 @@ package enum Limits {
     static let anyCablePauseMilliseconds = 200
     /// Broadcasts of an app that are read in one go.
     static let broadcastsPerLook = 100
+    /// The parts of streams, each of one message's bytes or of one message, that are kept up to a second for other listeners.
+    static let broadcastPartsShared = 32
     /// The broadcasts of one call, and each message's text, stream and name, in bytes of UTF-8.
     static let broadcastsPerCall = 100
     static let broadcastBytes = 64 * 1_024

@@ -41,6 +41,24 @@ final class BroadcastHub: @unchecked Sendable {
     private var unread: Set<ExactText> = []
     /// The listeners that aren't where the others are.
     private var behind: [ObjectIdentifier: BroadcastListener] = [:]
+    /// The ones of these that wait for the part at their place, which is read once for all of them.
+    private var waiting: [ListenersPlace: [BroadcastListener]] = [:]
+    /// The parts read since the last tick: a burst leaves thousands of listeners behind at the same few places.
+    private var lately: [ListenersPlace: ReadPart] = [:]
+    /// True if a failure was logged since the last tick.
+    private var hasNoted = false
+
+    /// Where listeners of a stream are.
+    private struct ListenersPlace: Hashable {
+        let stream: BroadcastStream
+        let offset: Int64
+    }
+
+    /// The messages that come next at a place, and up to where they go.
+    private struct ReadPart {
+        let batch: EventBatch
+        let through: Int64
+    }
 
     init(loop: StreamLoop, database: Store, keeping: BroadcastKeeping, logger: Logger) {
         self.loop = loop
@@ -120,7 +138,7 @@ final class BroadcastHub: @unchecked Sendable {
     /// Tries again what failed, and goes on with those whose clients had too much before them.
     func tick() {
         let apps = unread
-        unread = []
+        (unread, lately, hasNoted) = ([], [:], false)
         for app in apps where audiences[app] != nil {
             if audiences[app]?.through == nil { join(app, { _ in }) { _ in } } else { look(app) }
         }
@@ -213,38 +231,55 @@ final class BroadcastHub: @unchecked Sendable {
     }
 
     /// Brings a listener that isn't where the others are the next part; it asks for more when that is sent.
-    fileprivate func carryOn(_ listener: BroadcastListener) {
+    func carryOn(_ listener: BroadcastListener) {
         guard !listener.isCancelled, case .catchingUp(let offset) = listener.phase, !listener.isRead,
             listener.subscriber.hasRoom
         else { return }
         let (stream, through) = (listener.stream, audiences[listener.stream.app]?.through ?? 0)
         guard offset < through else { return catchUp(listener, after: offset) }
+        let place = ListenersPlace(stream: stream, offset: offset)
+        if let part = lately[place] { return bring(part, to: listener) }
         listener.isRead = true
+        waiting[place, default: []].append(listener)
+        guard waiting[place]?.count == 1 else { return }
         read({ [keeping] in try $0.broadcasts.part(of: stream.name.text, app: stream.app.text, after: offset, keeping) }) {
             [self] result in
-            listener.isRead = false
-            guard !listener.isCancelled else { return }
+            let listeners = waiting.removeValue(forKey: place) ?? []
+            for listener in listeners { listener.isRead = false }
             switch result {
-            case .success(let part): bring(part, after: offset, to: listener)
-            case .failure(let error):
-                note(error)
-                listener.subscriber.end(.overloaded)
+            case .success(let part): bring(part, to: listeners.filter { !$0.isCancelled }, at: place)
+            // They stay behind, and the next tick tries again.
+            case .failure(let error): note(error)
             }
         }
     }
 
-    private func bring(_ part: BroadcastPart, after offset: Int64, to listener: BroadcastListener) {
-        guard !part.hasGap else { return listener.subscriber.end(.overloaded) }
+    private func bring(_ part: BroadcastPart, to listeners: [BroadcastListener], at place: ListenersPlace) {
+        guard !part.hasGap else { return listeners.forEach { $0.subscriber.end(.overloaded) } }
         guard !part.broadcasts.isEmpty else {
-            // A promoted standby may end before what the others were sent: then nothing more is there to be read.
-            guard part.through > offset else { return catchUp(listener, after: offset) }
-            listener.fallBehind(after: part.through)
-            return carryOn(listener)
+            for listener in listeners {
+                // A promoted standby may end before what the others were sent: then nothing more is there to be read.
+                guard part.through > place.offset else {
+                    catchUp(listener, after: place.offset)
+                    continue
+                }
+                listener.fallBehind(after: part.through)
+                carryOn(listener)
+            }
+            return
         }
-        // It goes on when its client has taken this.
+        let epoch = audiences[place.stream.app]?.epoch ?? ""
+        let read = ReadPart(batch: EventBatch(part.broadcasts, of: place.stream.name, epoch), through: part.through)
+        if lately.count >= Limits.broadcastPartsShared { lately = [:] }
+        lately[place] = read
+        for listener in listeners { bring(read, to: listener) }
+    }
+
+    /// Delivers a part, unless others filled the room while it was read. The listener goes on when its client has taken it.
+    private func bring(_ part: ReadPart, to listener: BroadcastListener) {
+        guard listener.subscriber.hasRoom else { return }
         listener.fallBehind(after: part.through)
-        let epoch = audiences[listener.stream.app]?.epoch ?? ""
-        listener.subscriber.deliver(EventBatch(part.broadcasts, of: listener.stream.name, epoch))
+        listener.subscriber.deliver(part.batch)
     }
 
     private func look(_ app: ExactText) {
@@ -255,20 +290,13 @@ final class BroadcastHub: @unchecked Sendable {
         }
         audiences[app]?.isRead = true
         audiences[app]?.hasNews = false
-        read(
-            {
-                (
-                    try $0.broadcasts.series(of: app.text),
-                    try $0.broadcasts.after(through, app: app.text, limit: Limits.broadcastsPerLook)
-                )
-            }
-        ) { [self] result in
+        read({ try $0.broadcasts.news(of: app.text, after: through, limit: Limits.broadcastsPerLook) }) { [self] result in
             audiences[app]?.isRead = false
             switch result {
-            case .success(let (series, broadcasts)):
-                audiences[app]?.epoch = series?.epoch
-                take(broadcasts, of: app, series)
-                if audiences[app]?.hasNews == true || broadcasts.count == Limits.broadcastsPerLook { look(app) }
+            case .success(let news):
+                audiences[app]?.epoch = news.series?.epoch
+                take(news, of: app)
+                if audiences[app]?.hasNews == true || news.broadcasts.count == Limits.broadcastsPerLook { look(app) }
             case .failure(let error):
                 unread.insert(app)
                 note(error)
@@ -278,14 +306,13 @@ final class BroadcastHub: @unchecked Sendable {
     }
 
     /// Passes on what is new of an app.
-    /// - Parameter series: the app's, as it was when they were read.
-    private func take(_ broadcasts: [KeptBroadcast], of app: ExactText, _ series: BroadcastSeries?) {
+    private func take(_ news: BroadcastNews, of app: ExactText) {
         guard let through = audiences[app]?.through else { return }
-        let last = series?.lastOffset ?? through
+        let broadcasts = news.broadcasts
         defer { carryOut(broadcasts, of: app) }
         // Some were dropped before this node read them. Clients that come back are told what they missed.
-        guard isWhole(broadcasts, after: through, of: series), !broadcasts.isEmpty || last <= through else {
-            audiences[app]?.through = max(last, broadcasts.last?.offset ?? last)
+        guard news.isWhole else {
+            audiences[app]?.through = max(through, news.series?.lastOffset ?? 0, broadcasts.last?.offset ?? 0)
             for listener in audiences[app]?.streams.values.flatMap(\.values) ?? [] { listener.subscriber.end(.overloaded) }
             return
         }
@@ -303,15 +330,6 @@ final class BroadcastHub: @unchecked Sendable {
         for command in broadcasts.compactMap(CableDisconnect.init) {
             endConnections(UserKey(app: app, userID: ExactText(command.userID)), command.mayReturn)
         }
-    }
-
-    /// Returns whether nothing was dropped between an offset and what was read after it. Offsets that have a gap prove no loss: a promoted
-    /// standby's begin at a later one. Then it is whole if that was all, the app's oldest are older, and no stream has so many that it
-    /// dropped its own.
-    private func isWhole(_ broadcasts: [KeptBroadcast], after through: Int64, of series: BroadcastSeries?) -> Bool {
-        if zip(broadcasts, (through + 1)...).allSatisfy({ $0.offset == $1 }) { return true }
-        guard let series, series.droppedThrough <= through, broadcasts.count < Limits.broadcastsPerLook else { return false }
-        return Dictionary(grouping: broadcasts) { ExactText($0.stream) }.values.allSatisfy { $0.count <= keeping.perStream }
     }
 
     /// Sends to the listeners of a stream what is new in it.
@@ -348,7 +366,7 @@ final class BroadcastHub: @unchecked Sendable {
         return parts
     }
 
-    fileprivate func remove(_ listener: BroadcastListener) {
+    func remove(_ listener: BroadcastListener) {
         loop.perform { [self] in
             let stream = listener.stream
             behind[ObjectIdentifier(listener)] = nil
@@ -358,7 +376,7 @@ final class BroadcastHub: @unchecked Sendable {
         }
     }
 
-    fileprivate func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
+    func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
 
     private func leaveIfEmpty(_ app: ExactText) {
         guard audiences[app]?.isEmpty == true, attended[app] == nil else { return }
@@ -375,100 +393,8 @@ final class BroadcastHub: @unchecked Sendable {
     }
 
     private func note(_ error: any Error) {
+        guard !hasNoted else { return }
+        hasNoted = true
         logger.warning("Broadcasts can't be read now; the server sends them later.", metadata: ["error": "\(error)"])
-    }
-}
-
-/// The broadcasts that this process took since its start, and the histories that clients asked for.
-final class BroadcastCounts: Sendable {
-    private let takenCount = Atomic<Int>(0)
-    private let confirmed = Atomic<Int>(0)
-    private let rejected = Atomic<Int>(0)
-
-    var taken: Int { takenCount.load(ordering: .relaxed) }
-    var histories: [(reply: HistoryReply, count: Int)] {
-        [(.confirmed, confirmed.load(ordering: .relaxed)), (.rejected, rejected.load(ordering: .relaxed))]
-    }
-
-    func countTaken(_ count: Int) { takenCount.add(count, ordering: .relaxed) }
-    func count(_ reply: HistoryReply) {
-        switch reply {
-        case .confirmed: confirmed.add(1, ordering: .relaxed)
-        case .rejected: rejected.add(1, ordering: .relaxed)
-        }
-    }
-}
-
-/// An app's listeners on this node.
-private struct BroadcastAudience {
-    /// The offset up to which those who are live were sent everything; nil before the first is.
-    var through: Int64?
-    var epoch: String?
-    var streams: [ExactText: [ObjectIdentifier: BroadcastListener]] = [:]
-    /// The number of those whose place is being read.
-    var joining = 0
-    /// True while the news are being read, and when more may have come since.
-    var (isRead, hasNews) = (false, false)
-
-    var isEmpty: Bool { streams.isEmpty && joining == 0 && !isRead }
-}
-
-/// One subscription to a stream of an app's own.
-///
-/// Sendable: but for two atomics, what changes is touched on the loop's thread only.
-private final class BroadcastListener: StreamSubscription, @unchecked Sendable {
-    enum Phase {
-        case catchingUp(after: Int64)
-        /// It gets what is later than this as it comes.
-        case live(from: Int64)
-    }
-
-    let stream: BroadcastStream
-    let subscriber: any Subscriber
-    private let hub: BroadcastHub
-    // The two atomics stand behind the phase, where they need no word of their own: there are very many listeners.
-    var phase = Phase.catchingUp(after: .max)
-    private let cancelled = Atomic<Bool>(false)
-    private let live = Atomic<Bool>(false)
-    /// True while its next part is being read.
-    var isRead = false
-    /// True until it is told that it has what it asked for.
-    var owesConfirmation = false
-
-    var isCancelled: Bool { cancelled.load(ordering: .sequentiallyConsistent) }
-
-    init(_ stream: BroadcastStream, _ subscriber: any Subscriber, in hub: BroadcastHub) {
-        self.stream = stream
-        self.subscriber = subscriber
-        self.hub = hub
-    }
-
-    /// It is where the others are.
-    func join(after offset: Int64) {
-        if owesConfirmation { tell(.confirmed) }
-        owesConfirmation = false
-        phase = .live(from: offset)
-        live.store(true, ordering: .releasing)
-    }
-
-    func fallBehind(after offset: Int64) {
-        phase = .catchingUp(after: offset)
-        live.store(false, ordering: .releasing)
-    }
-
-    func tell(_ reply: HistoryReply) {
-        hub.counts.count(reply)
-        subscriber.deliver(EventBatch(reply))
-    }
-
-    func drained() {
-        // Each broadcast drains thousands, and who is live waits for nothing.
-        guard !live.load(ordering: .acquiring) else { return }
-        hub.perform { [self] in hub.carryOn(self) }
-    }
-
-    func cancel() {
-        cancelled.store(true, ordering: .sequentiallyConsistent)
-        hub.remove(self)
     }
 }

@@ -1,5 +1,6 @@
 import CampanileCore
 import SQLEngine
+import Synchronization
 
 /// Takes what apps broadcast: it is kept, and everybody who listens gets it, on every node.
 struct Broadcasts: Sendable {
@@ -64,4 +65,24 @@ struct Broadcasts: Sendable {
 
     /// Names a new series.
     static func epoch(_ world: World) -> String { Hex.encode(world.randomBytes(8)) }
+}
+
+/// The broadcasts that this process took since its start, and the histories that clients asked for.
+final class BroadcastCounts: Sendable {
+    private let takenCount = Atomic<Int>(0)
+    private let confirmed = Atomic<Int>(0)
+    private let rejected = Atomic<Int>(0)
+
+    var taken: Int { takenCount.load(ordering: .relaxed) }
+    var histories: [(reply: HistoryReply, count: Int)] {
+        [(.confirmed, confirmed.load(ordering: .relaxed)), (.rejected, rejected.load(ordering: .relaxed))]
+    }
+
+    func countTaken(_ count: Int) { takenCount.add(count, ordering: .relaxed) }
+    func count(_ reply: HistoryReply) {
+        switch reply {
+        case .confirmed: confirmed.add(1, ordering: .relaxed)
+        case .rejected: rejected.add(1, ordering: .relaxed)
+        }
+    }
 }

@@ -43,6 +43,28 @@ struct BroadcastRepository<Access: StoreAccess> {
             map: KeptBroadcast.init)
     }
 
+    /// Everything that an app has broadcast after an offset.
+    func news(of app: String, after offset: Int64, limit: Int) throws -> BroadcastNews {
+        let series = try series(of: app)
+        let broadcasts = try after(offset, app: app, limit: limit)
+        let isWhole = try hasNoGap(broadcasts, after: offset, series) || !isDropped(after: offset, app: app, series)
+        return BroadcastNews(series: series, broadcasts: broadcasts, isWhole: isWhole)
+    }
+
+    private func hasNoGap(_ broadcasts: [KeptBroadcast], after offset: Int64, _ series: BroadcastSeries?) -> Bool {
+        zip(broadcasts, (offset + 1)...).allSatisfy { $0.offset == $1 }
+            && (!broadcasts.isEmpty || series?.lastOffset ?? 0 <= offset)
+    }
+
+    /// Returns whether a broadcast after an offset was dropped. A gap alone proves no loss: a promoted standby's begin at a later offset.
+    private func isDropped(after offset: Int64, app: String, _ series: BroadcastSeries?) throws -> Bool {
+        guard let series else { return false }
+        if series.droppedThrough > offset || series.forgotten.offset > offset { return true }
+        return try access.connection.first(
+            "SELECT 1 FROM broadcast_streams WHERE app = $1 AND dropped_through > $2 LIMIT 1", app, offset
+        ) { _ in true } ?? false
+    }
+
     /// Finds where a stream's listener goes on that has what came up to a place.
     func start(of stream: String, app: String, from place: BroadcastPlace, _ keeping: BroadcastKeeping) throws -> BroadcastStart {
         guard let series = try series(of: app) else {
@@ -100,11 +122,12 @@ struct BroadcastRepository<Access: StoreAccess> {
             SELECT sequence, created_at FROM broadcasts WHERE app = $1 AND stream = $2 ORDER BY sequence DESC LIMIT 1 OFFSET $3
             """, app, stream, keeping.perStream
         ) { Dropped(offset: $0.number(0), at: $0.time(1)) }
-        if let beyond { return beyond }
-        let noted = try access.connection.first(
-            "SELECT dropped_through, dropped_at FROM broadcast_streams WHERE app = $1 AND stream = $2", app, stream
-        ) { Dropped(offset: $0.number(0), at: $0.time(1)) }
-        return noted ?? series.forgotten
+        let noted =
+            try access.connection.first(
+                "SELECT dropped_through, dropped_at FROM broadcast_streams WHERE app = $1 AND stream = $2", app, stream
+            ) { Dropped(offset: $0.number(0), at: $0.time(1)) } ?? series.forgotten
+        guard let beyond, beyond.offset > noted.offset else { return noted }
+        return beyond
     }
 }
 
@@ -243,13 +266,14 @@ extension BroadcastRepository where Access == StoreTransaction {
         try note(last, app: app)
     }
 
-    /// Notes the last one dropped of each of some streams.
+    /// Notes the last one dropped of each of some streams: what was noted before may be later, where nodes' clocks differ.
     private func note(_ last: [ExactText: Dropped], app: String) throws {
         for (stream, dropped) in last {
             try access.writing.queue(
                 """
                 INSERT INTO broadcast_streams (app, stream, dropped_through, dropped_at) VALUES ($1, $2, $3, $4)
                 ON CONFLICT (app, stream) DO UPDATE SET dropped_through = excluded.dropped_through, dropped_at = excluded.dropped_at
+                WHERE broadcast_streams.dropped_through < excluded.dropped_through
                 """, app, stream.text, dropped.offset, dropped.at)
         }
     }
@@ -265,8 +289,9 @@ extension BroadcastRepository where Access == StoreTransaction {
             RETURNING dropped_through, dropped_at
             """, app, most, limit
         ) { Dropped(offset: $0.number(0), at: $0.time(1)) }
-        guard let last = forgotten.max(by: { $0.offset < $1.offset }) else { return }
-        series.forgotten = last
+        if let last = forgotten.max(by: { $0.offset < $1.offset }), last.offset > series.forgotten.offset {
+            series.forgotten = last
+        }
     }
 
     private func store(_ series: BroadcastSeries, app: String) throws {

@@ -104,6 +104,45 @@ struct BroadcastRepositoryTests {
         #expect(try part("a", after: 4, more).broadcasts.map(\.offset) == [5, 6, 7])
     }
 
+    @Test("what is new is whole unless some of it was dropped, whatever gap a promoted standby left")
+    func news() async throws {
+        let keeping = Self.keeping(3, milliseconds: 300_000)
+        func isWhole(after offset: Int64) throws -> Bool {
+            try fixture.store.readBlocking { try $0.broadcasts.news(of: "shop", after: offset, limit: 100).isWhole }
+        }
+        for number in 1...6 { try await add([Self.broadcast("a", "\(number)")], keeping) }
+        #expect(try isWhole(after: 0))
+        fixture.clock.advance(milliseconds: 60_001)
+        try await add([Self.broadcast("a", "7")], keeping)
+        // As many are left as a stream may have: 5, 6 and 7.
+        #expect(try (0...5).map(isWhole) == [false, false, false, false, true, true])
+        try await fixture.store.write {
+            try $0.writing.run("UPDATE broadcasts SET sequence = 17 WHERE sequence = 7")
+            try $0.writing.run("UPDATE broadcast_series SET last_sequence = 17")
+        }
+        #expect(try (3...6).map(isWhole) == [false, true, true, true])
+        fixture.clock.advance(milliseconds: 300_001)
+        _ = try await fixture.store.write { try $0.broadcasts.purge(app: "shop", keeping, limit: 100) }
+        #expect(try [6, 16, 17].map(isWhole) == [false, false, true])
+    }
+
+    @Test("what was dropped stays known where nodes' clocks differ")
+    func clocks() async throws {
+        let keeping = Self.keeping(1, milliseconds: 300_000)
+        fixture.clock.advance(milliseconds: 10_000)
+        try await add([Self.broadcast("a", "1")], keeping)
+        fixture.clock.advance(milliseconds: -10_000)
+        try await add([Self.broadcast("a", "2")], keeping)
+        fixture.clock.advance(milliseconds: 60_001)
+        try await add([Self.broadcast("a", "3")], keeping)
+        let kept = try fixture.store.readBlocking { try $0.broadcasts.after(0, app: "shop", limit: 10) }
+        #expect(kept.map(\.offset) == [1, 3], "the clock of the first was ahead")
+        fixture.clock.advance(milliseconds: 260_000)
+        _ = try await fixture.store.write { try $0.broadcasts.purge(app: "shop", keeping, limit: 100) }
+        #expect(try start("a", after(1), keeping) == .lost)
+        #expect(try start("a", after(2), keeping) == .after(2))
+    }
+
     @Test("a place of another series, or beyond the last broadcast, is none")
     func foreign() async throws {
         try await add([Self.broadcast("a", "1")])

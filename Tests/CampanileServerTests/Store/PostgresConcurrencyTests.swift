@@ -290,6 +290,7 @@ struct PostgresConcurrencyTests {
     @Test("apps that broadcast at once wait for each other in no circle, in a group of writes neither")
     func broadcasts() async throws {
         let apps = (0..<6).map { "app-\($0)" }
+        for app in apps { _ = try await nodes[0].write { try $0.broadcasts.begin(app: app) { "epoch" } } }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<24 {
                 group.addTask { [nodes, clock] in

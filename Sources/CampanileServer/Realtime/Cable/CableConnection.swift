@@ -99,6 +99,9 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         }
     }
 
+    /// Tells all its subscriptions that no broadcast waits for its client.
+    func tellDrained() { for subscriber in subscribers { subscriber.subscription?.drained() } }
+
     /// Sends batches, unless the socket hasn't taken the earlier ones, or their subscription isn't confirmed yet: a batch may overtake the
     /// news that it has begun. The caller flushes.
     /// - Parameter number: the subscription's.

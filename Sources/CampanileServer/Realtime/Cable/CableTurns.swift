@@ -201,13 +201,15 @@ final class CableTurns: @unchecked Sendable {
     /// Takes so many bytes off those that wait. A subscriber to whom nothing is owed keeps no `backlog`: there are very many
     /// subscribers, and mostly they hear nothing.
     private func settle(_ backlog: CableBacklog, of subscriber: CableSubscriber, _ bytes: Int) {
-        let isDrained = box.withLock { _ in
-            subscriber.connection.waitingBytes -= bytes
-            if subscriber.isOwn { subscriber.connection.waitingBroadcastBytes -= bytes }
-            guard subscriber.backlog === backlog, backlog.isEmpty, backlog.mail.isEmpty else { return false }
+        let connection = subscriber.connection
+        let (isDrained, isRoom) = box.withLock { _ in
+            connection.waitingBytes -= bytes
+            if subscriber.isOwn { connection.waitingBroadcastBytes -= bytes }
+            guard subscriber.backlog === backlog, backlog.isEmpty, backlog.mail.isEmpty else { return (false, false) }
             subscriber.backlog = nil
-            return true
+            return (true, subscriber.isOwn && connection.waitingBroadcastBytes == 0)
         }
-        if isDrained { subscriber.subscription?.drained() }
+        // With room for all, those too go on that had none.
+        if isRoom { connection.tellDrained() } else if isDrained { subscriber.subscription?.drained() }
     }
 }

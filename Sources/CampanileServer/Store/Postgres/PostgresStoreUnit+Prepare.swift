@@ -57,7 +57,8 @@ extension PostgresStoreUnit {
         if !memory.inboxes.isEmpty || !devices.isEmpty || !tokens.isEmpty { try lockDevices(devices, tokenApps, tokens) }
         if !devices.isEmpty { try readAnswered(devices) }
         if !keys.isEmpty { try readKeys(keys) }
-        // A group may hold several apps' broadcasts: all groups lock the series in one order, as they do inboxes and devices.
+        // A group may hold several apps' broadcasts: all groups lock the series in one order, as they do inboxes and devices. Two that begin
+        // the first series of the same apps may still meet in a circle, which PostgreSQL ends; the group is run again.
         if !series.isEmpty {
             try plainConnection.queue("SELECT 1 FROM broadcast_series WHERE app = ANY ($1) ORDER BY app FOR UPDATE", series)
         }
