@@ -238,6 +238,24 @@ def test_a_page_that_cant_be_brought_up_to_date_is_told_and_then_is(app):
     assert page.evaluate("missed") == told <= 2, "once for each stream, and not again for the same place"
 
 
+@pytest.mark.complaints(*BROKEN)
+@pytest.mark.parametrize("is_spoilt", [False, True])
+def test_a_page_that_was_told_goes_on_from_there(app, is_spoilt):
+    if is_spoilt:
+        app.spoil("this.mark((this.place = this.begun));", "this.place = null;")
+    app.fixed_position = app.position()
+    for _ in range(KEPT + 2):
+        app.post(ROOM, HALL)
+    page = app.open("/one")
+    page.wait("missed === 2 && isLive()", what="to be told of both")
+    cut(app)
+    if is_spoilt:
+        page.wait("isLive()", BACK_SECONDS)
+        misses(app, page)
+    else:
+        app.check(page, BACK_SECONDS)
+
+
 def test_without_the_extended_protocol_it_hears_what_comes(app):
     page = app.open("/one", PLAIN)
     app.post(ROOM, HALL)
@@ -302,7 +320,7 @@ def test_the_element_is_defined_first_and_keeps_what_turbo_rails_has(app):
 @pytest.mark.parametrize("is_spoilt", [False, True])
 def test_a_page_without_a_position_goes_on_from_its_first_confirmation(app, is_spoilt):
     if is_spoilt:
-        app.spoil("if (!place) this.mark((this.place = next));", "")
+        app.spoil("place || this.mark((this.place = next));", "")
     app.post(ROOM, HALL)
     app.has_position = False
     page = app.open("/one")

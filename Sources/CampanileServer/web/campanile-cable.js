@@ -3,9 +3,9 @@
 const tag = "turbo-cable-stream-source", extended = "actioncable-v1-ext-json";
 // identifier: its elements
 const wanted = new Map(), changed = new Set();
-// identifier: subscriptions without an answer; its messages are an earlier one's
+// identifier: subscriptions unanswered; messages are an earlier one's
 const asked = new Map();
-// A page is told once of a place that it prints for ever.
+// A page is told once of a place it prints forever.
 const refused = new Set();
 let socket, isWelcome, heardAt, watch, failures = 0, mayReturn;
 
@@ -31,7 +31,7 @@ function subscribe(identifier) {
 	if (!count) asked.delete(identifier);
 	if (!elements[0]) return;
 	asked.set(identifier, (count ?? 0) + 1);
-	// What one element has, another may lack.
+	// One may lack what another has.
 	const [place] = elements.flatMap((one) => one.place ?? []).sort((a, b) => a.offset - b.offset);
 	say("subscribe", { identifier, history: place && { streams: { [elements[0].stream]: place } } });
 }
@@ -101,7 +101,7 @@ customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable fi
 		Turbo.disconnectStreamSource(this);
 		others.delete(this);
 		if (!others.size) change(identifier);
-		// Last: it connects one that moved.
+		// Last: it connects what moved.
 		this.live();
 	}
 
@@ -131,7 +131,7 @@ customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable fi
 		if (this.place && (place?.epoch !== epoch || offset < place.offset)) change(identifier);
 	}
 
-	// For Turbo's copy; in no server's form, to see morphs.
+	// For Turbo's copy; unlike a server's, to see morphs.
 	mark(place = this.place) {
 		if (place) this.setAttribute("position", (this.marked = `+${place.epoch}:${place.offset}`));
 	}
@@ -140,10 +140,11 @@ customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable fi
 		const { place } = this, next = epoch && { epoch, offset };
 		if (/_sub/.test(type)) {
 			this.live(type[0] === "c");
-			if (!place) this.mark((this.place = next));
+			this.begun = next;
+			place || this.mark((this.place = next));
 		} else if (type === "reject_history") {
 			refused.add(location + place?.epoch + place?.offset);
-			this.place = null;
+			this.mark((this.place = this.begun));
 			this.dispatchEvent(new Event("campanile:missed", { bubbles: true }));
 		} else if (message) {
 			if (epoch === place?.epoch && offset <= place?.offset) return;
