@@ -38,7 +38,7 @@ class BroadcasterTest < CampanileTest
   def data(front) = sent(front).flatten.map { |one| one["data"] }
 
   # In a Rails that the block alone sees, with what it gives: answers what the log has, and the errors that are reported with their fields.
-  def in_rails(fails: false)
+  def in_rails(fails: false, logger: nil)
     log, reported = StringIO.new, []
     reporter = Object.new
     reporter.define_singleton_method(:report) do |error, **fields|
@@ -46,7 +46,7 @@ class BroadcasterTest < CampanileTest
       raise "on purpose" if fails
     end
     former = Object.send(:remove_const, :Rails) if defined?(::Rails)
-    Object.const_set(:Rails, Struct.new(:logger, :error).new(Logger.new(log), reporter))
+    Object.const_set(:Rails, Struct.new(:logger, :error).new(logger || Logger.new(log), reporter))
     yield
     [log.string, reported]
   ensure
@@ -145,6 +145,21 @@ class BroadcasterTest < CampanileTest
       assert_equal "next", data(front).last
     end
     assert_equal before + 1, offset
+  end
+
+  # The process may end then.
+  def test_a_loss_is_told_before_whoever_waits_for_it_goes_on
+    Front.open do |front|
+      mine, done = broadcaster(url: front.url), []
+      front.next_is(:refuse, 422)
+      logger = Object.new
+      logger.define_singleton_method(:error) { |_| done << mine.flush(0) }
+      in_rails(logger: logger) do
+        mine.broadcast("messages", "refused")
+        assert mine.flush(SECONDS)
+      end
+      assert_equal [false], done
+    end
   end
 
   def test_a_reporter_that_fails_keeps_no_other_back

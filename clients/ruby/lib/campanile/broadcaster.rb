@@ -167,14 +167,15 @@ module Campanile
       settle(late, failure) if late.positive?
     end
 
-    # Takes so many of the oldest out; with an error they are lost.
+    # Takes so many of the oldest out; with an error they are lost, which is told before whoever waits for them goes on.
     def settle(count, error = nil)
+      tell_loss(count, error) if error
       @mutex.synchronize do
         @bytes -= @waiting.shift(count).sum(&:bytes)
         @settled_at = monotonic
         @changed.broadcast
       end
-      tell_loss(count, error) if error
+      nil
     end
 
     def tell_loss(count, error)

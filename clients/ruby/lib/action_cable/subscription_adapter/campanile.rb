@@ -15,7 +15,7 @@ module ActionCable
 
       private
 
-      # ActionCable has encoded it, unless its caller said `coder: nil`.
+      # ActionCable has encoded it, unless its caller said `coder: nil`: then a text that is JSON counts as encoded, too.
       def text(payload)
         return unless payload.is_a?(String)
 
