@@ -129,6 +129,9 @@ class Run:
         history = {"history": {"streams": {stream.name: position}}} if resumes else {}
         cable.say(command="subscribe", identifier=stream.identifier, **history)
         await cable.until(lambda message: message.get("type") == "confirm_subscription")
+        if not resumes:
+            # Nothing says then that this is all: the next entry does.
+            last = await stream.post(caller)
         brought = await self.listen(stream, cable, last, resumes)
         cable.say(command="unsubscribe", identifier=stream.identifier)
         wrong = judge(found, brought, last)
@@ -140,14 +143,13 @@ class Run:
 
     @staticmethod
     async def listen(stream, cable, last, resumes):
-        """What is brought until the server says that this is all, with what is posted meanwhile by others."""
+        """What is brought until the server says that this is all, or until the last, with what is posted meanwhile by others."""
         brought = []
-        if not resumes:
-            return brought
 
         def is_last(message):
             if message.get("identifier") == stream.identifier and "message" in message:
                 brought.append((int(message["message"]), message["offset"]))
+                return not resumes and brought[-1][0] == last
             return message.get("type") in ("confirm_history", "reject_history")
         async with asyncio.timeout(WAIT_SECONDS):
             await cable.until(is_last)
