@@ -351,4 +351,36 @@ import Testing
             #expect(try await bob.said()?.json?["message"] == "still here")
         }
     }
+
+    @Test("pages of two nodes hear what either takes, but for the one that it names, and a disconnect ends a user's at both")
+    func twoNodes() async throws {
+        let address = try PostgresServer.shared.get().makeDatabase()
+        func node() async throws -> RunningServer {
+            try await RunningServer {
+                $0.database = address
+                $0.cable.keys.signedStreamKey = Self.key
+            }
+        }
+        let (here, there) = (try await node(), try await node())
+        try await stopping(here) { here in
+            try await stopping(there) { there in
+                let key = try here.broadcaster()
+                let (named, sid) = try await page(there)
+                let pages = [try await page(here, as: "bob").client, try await page(there, as: "bob").client]
+                for page in pages + [named] { try await subscribe(page) }
+                let excluding = #"{"stream":"messages","data":"1","meta":{"exclude_socket":"\#(sid ?? "")"}}"#
+                #expect(try await here.client.post("/_broadcast", excluding, as: key).status == 201)
+                for page in pages { #expect(try await page.said()?.json?["message"] == .integer(1)) }
+                try await broadcast(there, key, "2")
+                for page in pages + [named] { #expect(try await page.said()?.json?["message"] == "2") }
+                let command = #"{"command":"disconnect","payload":{"identifier":"{\"user\":\"bob\"}"}}"#
+                #expect(try await here.client.post("/_broadcast", command, as: key).status == 201)
+                for page in pages {
+                    #expect(try await page.said()?.text == #"{"type":"disconnect","reason":"remote","reconnect":true}"#)
+                }
+                try await broadcast(here, key, "3")
+                #expect(try await named.said()?.json?["message"] == "3")
+            }
+        }
+    }
 }
