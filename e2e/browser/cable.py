@@ -188,7 +188,8 @@ def goes_and_comes_back(app, page):
     app.post(ROOM, HALL)
     app.check(page)
     app.post(ROOM, HALL)
-    page.evaluate("window.before = document.body; void history.back()")
+    page.evaluate("void (window.before = document.body)")
+    page.back()
     page.wait("document.body !== before && isLive() && location.pathname === '/one'")
 
 

@@ -163,7 +163,7 @@ def test_the_examples_page_shows_the_inbox_at_its_address_and_at_no_other(world)
     page.evaluate("document.querySelector('campanile-inbox').shadowRoot.querySelector('a').click()")
     page.wait("location.pathname === '/resources' && !document.querySelector('campanile-inbox')")
     world.post(title="Second")
-    page.evaluate("void history.back()")
+    page.back()
     page.wait(f"{titles} === 'Second,First' && document.querySelectorAll('campanile-inbox').length === 1")
     page.click("a[href='/resources']")
     # Turbo shows what it kept of the page, and then the page: a click between them hits nothing.

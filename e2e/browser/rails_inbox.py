@@ -355,7 +355,7 @@ def test_back_shows_what_is_true_and_never_the_copy_from_before(shop):
     shop.read_all()
     page.wait(is_live(""))
     page.evaluate(f"""void (addEventListener("turbo:render", () => (window.seen ??= []).push({UNREAD})))""")
-    page.evaluate("history.back()")
+    page.back()
     page.wait("location.pathname === '/notifications'")
     page.wait(f"{ENTRIES}.length === 2 && {UNREAD} === 0")
     page.wait(is_live(""))
@@ -363,7 +363,7 @@ def test_back_shows_what_is_true_and_never_the_copy_from_before(shop):
     # A document that is left and loaded anew, as without Turbo.
     shop.post()
     page.go("about:blank#elsewhere")
-    page.evaluate("history.back()")
+    page.back()
     page.wait(f"{ENTRIES}.length === 3 && {UNREAD} === 1")
     page.wait(is_live("1"))
 

@@ -248,6 +248,10 @@ class Page:
         self.call("Page.reload")
         self.wait("!window.beforeReload && document.readyState === 'complete'")
 
+    def back(self) -> None:
+        """One step back in the history. The page has answered before it is left."""
+        self.evaluate("void setTimeout(() => history.back())")
+
     def evaluate(self, expression: str, seconds: float = COMMAND_SECONDS) -> Any:
         """The value of an expression; a promise is awaited."""
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True, "userGesture": True}

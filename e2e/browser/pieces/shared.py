@@ -79,8 +79,8 @@ def test_visits_to_pages_without_the_inbox_and_back_keep_the_stream(world):
     visit(page, "/pages/alone.html")
     page.wait("document.getElementById('alone')")
     listed(world, "Fourth", "Third", "Second", "First")
-    page.evaluate("void history.back()")
-    page.wait(f"{TITLES} === 'Fourth,Third,Second,First'", what="the list of a page out of Turbo's cache")
+    page.back()
+    page.wait(f"!document.getElementById('alone') && {TITLES} === 'Fourth,Third,Second,First'", what="the list of a page out of Turbo's cache")
     assert streams(world) == ["/notifications/stream"] and len(world.server.requests("/stream_tokens")) == 1
     assert 0 not in page.evaluate("counts")
 
