@@ -102,6 +102,7 @@ struct BroadcastHubTests {
         guard case .sqlite(let file) = fixture.store.base else { return }
         let listener = Listener()
         let subscriptions = try await leaveBehind([listener], "1")
+        defer { for subscription in subscriptions { subscription.cancel() } }
         try file.writeBlocking { try $0.connection.script("ALTER TABLE broadcasts RENAME TO hidden") }
         listener.has(true)
         await tick()
@@ -111,7 +112,6 @@ struct BroadcastHubTests {
         await tick()
         #expect(listener.end == nil)
         #expect(listener.texts == ["1"])
-        withExtendedLifetime(subscriptions) {}
     }
 
     @Test("what was read for a client that has no room any more isn't put before it, and comes when it has")
@@ -119,6 +119,7 @@ struct BroadcastHubTests {
         defer { loop.stop() }
         let listener = Listener()
         let subscriptions = try await leaveBehind([listener], "1")
+        defer { for subscription in subscriptions { subscription.cancel() } }
         listener.has(true, false)
         await tick()
         try await lookUntil { listener.asked == 2 }
@@ -127,7 +128,6 @@ struct BroadcastHubTests {
         listener.has(true)
         await tick()
         try await lookUntil { listener.texts == ["1"] }
-        withExtendedLifetime(subscriptions) {}
     }
 
     @Test("those who are behind at one place share what is read for the first of them")
@@ -135,6 +135,7 @@ struct BroadcastHubTests {
         defer { loop.stop() }
         let listeners = (0..<3).map { _ in Listener() }
         let subscriptions = try await leaveBehind(listeners, "1")
+        defer { for subscription in subscriptions { subscription.cancel() } }
         for listener in listeners { listener.has(true) }
         await tick()
         try await lookUntil { listeners.allSatisfy { $0.texts == ["1"] } }
