@@ -86,6 +86,16 @@ def cut(app):
     posting.join()
 
 
+def cut_and_look(app, page, is_spoilt):
+    """Cuts a page off: it comes back whole, or with a spoilt element misses something, which is seen."""
+    cut(app)
+    if is_spoilt:
+        page.wait("isLive()", BACK_SECONDS)
+        misses(app, page)
+    else:
+        app.check(page, BACK_SECONDS)
+
+
 def test_pages_miss_nothing_while_they_are_made(request, app):
     app.posts_in_gaps = True
     page = app.open()
@@ -249,12 +259,7 @@ def test_a_page_that_was_told_goes_on_from_there(app, is_spoilt):
         app.post(ROOM, HALL)
     page = app.open("/one")
     page.wait("missed === 2 && isLive()", what="to be told of both")
-    cut(app)
-    if is_spoilt:
-        page.wait("isLive()", BACK_SECONDS)
-        misses(app, page)
-    else:
-        app.check(page, BACK_SECONDS)
+    cut_and_look(app, page, is_spoilt)
 
 
 def test_without_the_extended_protocol_it_hears_what_comes(app):
@@ -325,12 +330,7 @@ def test_a_page_without_a_position_goes_on_from_its_first_confirmation(app, is_s
     app.post(ROOM, HALL)
     app.has_position = False
     page = app.open("/one")
-    cut(app)
-    if is_spoilt:
-        page.wait("isLive()", BACK_SECONDS)
-        misses(app, page)
-    else:
-        app.check(page, BACK_SECONDS)
+    cut_and_look(app, page, is_spoilt)
 
 
 def test_a_page_that_has_another_element_already_says_so(app):
