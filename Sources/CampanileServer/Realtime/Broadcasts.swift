@@ -41,7 +41,7 @@ struct Broadcasts: Sendable {
             limit.cancel()
         }
         for await first in results { return try first.get() }
-        // Nobody waits any more.
+        // The loop ends without a result only when its task was cancelled.
         throw CancellationError()
     }
 
