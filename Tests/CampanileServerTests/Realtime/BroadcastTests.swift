@@ -290,7 +290,7 @@ import Testing
             let second = try await page(server, as: "bob").client
             try await subscribe(second)
             try await second.send(ClientFrame.bytes(9, [1]))
-            #expect(try await second.frame() == .pong([1]))
+            #expect(try await second.said() == .pong([1]))
         }
     }
 
