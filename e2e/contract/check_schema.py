@@ -1,5 +1,5 @@
 """Compares docs/schema.sql with what migrations/sqlite/*.sql make: tables, columns in their order, checks, indexes and triggers. Comments
-may differ, since a migration's stay as they were when it was released."""
+may differ, since a migration's stay as they were when it was released. And looks for each table of both stores in architecture.md's list."""
 import glob
 import os
 import re
@@ -51,6 +51,12 @@ def read(path):
         return file.read()
 
 
+def unlisted(tables, page):
+    """The tables that the page's list doesn't have."""
+    listed = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]*) \|", page.split("## The tables")[1], re.MULTILINE))))
+    return [f"docs/architecture.md lists no table {name}" for name in sorted(tables - listed)]
+
+
 def main():
     migrations = [read(path) for path in sorted(glob.glob(os.path.join(ROOT, "migrations", "sqlite", "*.sql")))]
     text = read(os.path.join(ROOT, "docs", "schema.sql"))
@@ -61,6 +67,13 @@ def main():
                           (" STRICT,", ""), ("    badge_attempts     INTEGER NOT NULL DEFAULT 0,\n", "")):
         if before not in text or not differences(described([text.replace(before, after, 1)]), real):
             wrong.append(f"control: {before.strip()!r} for {after.strip()!r} was not seen")
+    tables = {name for kind, name in real if kind == "table"}
+    for path in glob.glob(os.path.join(ROOT, "migrations", "postgres", "*.sql")):
+        tables |= set(re.findall(r"^CREATE TABLE (\w+)", read(path), re.MULTILINE))
+    page = read(os.path.join(ROOT, "docs", "architecture.md"))
+    wrong += unlisted(tables, page)
+    if not unlisted(tables, page.replace("| `events` |", "| `event` |")):
+        wrong.append("control: a table that architecture.md doesn't list was not seen")
     for line in wrong:
         print(line)
     print(f"check_schema: {len(real)} things compared, {len(wrong)} wrong")
