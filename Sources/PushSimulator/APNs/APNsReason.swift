@@ -57,33 +57,24 @@ enum APNsReason: String, CaseIterable {
     }
 }
 
-/// The reason why APNs refuses a request.
-struct APNsRefusal: Error {
-    let status: Int
-    let reason: String
-    /// With 410: when the token was known to be dead, in milliseconds since 1970.
-    let timestamp: Int64?
-    /// A sentence of the simulator's, where Apple's reason doesn't tell enough.
-    var explanation: String?
-
-    init(_ reason: APNsReason, timestamp: Int64? = nil, explanation: String? = nil) {
-        status = reason.status
-        self.reason = reason.rawValue
-        self.timestamp = timestamp
-        self.explanation = explanation
+extension SimulatedRefusal {
+    /// A refusal of APNs', which says its reason.
+    /// - Parameter timestamp: with 410, when the token was known to be dead, in milliseconds since 1970.
+    static func apns(_ reason: APNsReason, timestamp: Int64? = nil, explanation: String? = nil) -> SimulatedRefusal {
+        apns(status: reason.status, reason: reason.rawValue, timestamp: timestamp, explanation: explanation)
     }
 
-    init(status: Int, reason: String, timestamp: Int64? = nil) {
-        self.status = status
-        self.reason = reason
-        self.timestamp = timestamp
-    }
-
-    func answer(id: String) -> SimulatedAnswer {
+    static func apns(status: Int, reason: String, timestamp: Int64?, explanation: String? = nil) -> SimulatedRefusal {
         var body: [JSONValue.Member] = [.init("reason", .string(reason))]
         if let timestamp { body.append(.init("timestamp", .integer(timestamp))) }
         if let explanation { body.append(.init("explanation", .string(explanation))) }
-        var answer = SimulatedAnswer(status: status, json: .object(body))
+        return SimulatedRefusal(
+            answer: SimulatedAnswer(status: status, json: .object(body)), reason: reason, explanation: explanation)
+    }
+
+    /// APNs' answer to a push.
+    func answer(id: String) -> SimulatedAnswer {
+        var answer = answer
         answer.fields.append(("apns-id", id))
         return answer
     }

@@ -33,15 +33,15 @@ enum APNsRequestRules {
 
     /// Checks method and path, before the provider token.
     /// - Returns: the device token in lower case.
-    static func deviceToken(_ request: SimulatedRequest) throws(APNsRefusal) -> String {
-        guard request.path.hasPrefix(pathPrefix) else { throw APNsRefusal(.badPath) }
-        guard request.method == "POST" else { throw APNsRefusal(.methodNotAllowed) }
+    static func deviceToken(_ request: SimulatedRequest) throws(SimulatedRefusal) -> String {
+        guard request.path.hasPrefix(pathPrefix) else { throw .apns(.badPath) }
+        guard request.method == "POST" else { throw .apns(.methodNotAllowed) }
         let token = request.path.dropFirst(pathPrefix.count)
-        guard !token.isEmpty else { throw APNsRefusal(.missingDeviceToken) }
-        guard !token.contains("/") else { throw APNsRefusal(.badPath) }
+        guard !token.isEmpty else { throw .apns(.missingDeviceToken) }
+        guard !token.contains("/") else { throw .apns(.badPath) }
         // It is bytes in hexadecimal.
         guard tokenDigits.contains(token.utf8.count), token.utf8.count % 2 == 0, token.utf8.allSatisfy({ Hex.value($0) != nil })
-        else { throw APNsRefusal(.badDeviceToken) }
+        else { throw .apns(.badDeviceToken) }
         return token.lowercased()
     }
 
@@ -53,20 +53,20 @@ enum APNsRequestRules {
     ///     iOS ignores.
     static func check(
         _ request: SimulatedRequest, token: String, topics: Set<String>, id: String, isStrict: Bool
-    ) throws(APNsRefusal) -> APNsPush {
+    ) throws(SimulatedRefusal) -> APNsPush {
         try checkOnce(request)
-        if let given = request.field("apns-id"), !isCanonicalUUID(given) { throw APNsRefusal(.badMessageID) }
+        if let given = request.field("apns-id"), !isCanonicalUUID(given) { throw .apns(.badMessageID) }
         let expiration = try expiration(request)
         let priority = try priority(request)
         let collapseID = request.field("apns-collapse-id")
         if let collapseID, collapseID.isEmpty || collapseID.utf8.count > collapseBytes {
-            throw APNsRefusal(.badCollapseID)
+            throw .apns(.badCollapseID)
         }
         let type = request.field("apns-push-type")
-        guard let suffix = type.map({ suffixes[$0] }) ?? (isStrict ? nil : "") else { throw APNsRefusal(.invalidPushType) }
+        guard let suffix = type.map({ suffixes[$0] }) ?? (isStrict ? nil : "") else { throw .apns(.invalidPushType) }
         let topic = try topic(request, suffix: suffix, topics: topics)
         guard request.bodyLength <= (type == "voip" ? voipPayloadBytes : payloadBytes) else {
-            throw APNsRefusal(.payloadTooLarge)
+            throw .apns(.payloadTooLarge)
         }
         let payload = try payload(request.body)
         try checkType(type, priority: priority, payload: payload)
@@ -78,71 +78,71 @@ enum APNsRequestRules {
 
     // MARK: - Header fields
 
-    private static func checkOnce(_ request: SimulatedRequest) throws(APNsRefusal) {
+    private static func checkOnce(_ request: SimulatedRequest) throws(SimulatedRefusal) {
         var seen: Set<String> = []
         for field in request.fields where field.name.hasPrefix("apns-") || field.name == "authorization" {
-            guard seen.insert(field.name).inserted else { throw APNsRefusal(.duplicateHeaders) }
+            guard seen.insert(field.name).inserted else { throw .apns(.duplicateHeaders) }
         }
     }
 
-    private static func expiration(_ request: SimulatedRequest) throws(APNsRefusal) -> Int64? {
+    private static func expiration(_ request: SimulatedRequest) throws(SimulatedRefusal) -> Int64? {
         guard let text = request.field("apns-expiration") else { return nil }
         guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let seconds = Int64(text)
-        else { throw APNsRefusal(.badExpirationDate) }
+        else { throw .apns(.badExpirationDate) }
         return seconds
     }
 
-    private static func priority(_ request: SimulatedRequest) throws(APNsRefusal) -> Int? {
+    private static func priority(_ request: SimulatedRequest) throws(SimulatedRefusal) -> Int? {
         switch request.field("apns-priority") {
         case nil: return nil
         case "1": return 1
         case "5": return 5
         case "10": return 10
-        default: throw APNsRefusal(.badPriority)
+        default: throw .apns(.badPriority)
         }
     }
 
     private static func topic(
         _ request: SimulatedRequest, suffix: String, topics: Set<String>
-    ) throws(APNsRefusal) -> String {
-        guard let topic = request.field("apns-topic"), !topic.isEmpty else { throw APNsRefusal(.missingTopic) }
-        guard topic.hasSuffix(suffix), topic.utf8.allSatisfy(isTopicCharacter) else { throw APNsRefusal(.badTopic) }
+    ) throws(SimulatedRefusal) -> String {
+        guard let topic = request.field("apns-topic"), !topic.isEmpty else { throw .apns(.missingTopic) }
+        guard topic.hasSuffix(suffix), topic.utf8.allSatisfy(isTopicCharacter) else { throw .apns(.badTopic) }
         let app = String(topic.dropLast(suffix.count))
-        guard topics.contains(app) else { throw APNsRefusal(.topicDisallowed) }
+        guard topics.contains(app) else { throw .apns(.topicDisallowed) }
         return app
     }
 
     // MARK: - The payload
 
     /// APNs has no reason of its own for a payload that isn't a JSON object: the simulator answers PayloadEmpty.
-    private static func payload(_ body: [UInt8]) throws(APNsRefusal) -> JSONValue {
+    private static func payload(_ body: [UInt8]) throws(SimulatedRefusal) -> JSONValue {
         guard !body.isEmpty, let value = try? JSONValue(parsing: body), case .object? = value["aps"] else {
-            throw APNsRefusal(.payloadEmpty)
+            throw .apns(.payloadEmpty)
         }
         return value
     }
 
     /// Presence decides, not truth: `badge` 0 is a badge.
-    private static func checkType(_ type: String?, priority: Int?, payload: JSONValue) throws(APNsRefusal) {
-        guard case .object(let aps)? = payload["aps"] else { throw APNsRefusal(.payloadEmpty) }
+    private static func checkType(_ type: String?, priority: Int?, payload: JSONValue) throws(SimulatedRefusal) {
+        guard case .object(let aps)? = payload["aps"] else { throw .apns(.payloadEmpty) }
         let keys = Set(aps.map(\.key))
         switch type {
         case "alert":
-            guard !keys.isDisjoint(with: ["alert", "badge", "sound"]) else { throw APNsRefusal(.invalidPushType) }
+            guard !keys.isDisjoint(with: ["alert", "badge", "sound"]) else { throw .apns(.invalidPushType) }
         case "background":
-            guard priority == 5 else { throw APNsRefusal(.badPriority) }
+            guard priority == 5 else { throw .apns(.badPriority) }
             guard keys == ["content-available"], payload["aps"]?["content-available"] == .integer(1) else {
-                throw APNsRefusal(.invalidPushType)
+                throw .apns(.invalidPushType)
             }
         default: break
         }
     }
 
     /// APNs has no reason for this either: PayloadEmpty, with the key that is at fault.
-    private static func checkKeys(_ type: String?, payload: JSONValue) throws(APNsRefusal) {
+    private static func checkKeys(_ type: String?, payload: JSONValue) throws(SimulatedRefusal) {
         let showsAlert = payload["aps"]?["alert"] != nil
         guard let type, let violation = APNsPayloadRules.violation(payload, type: type, showsAlert: showsAlert) else { return }
-        throw APNsRefusal(.payloadEmpty, explanation: violation.sentence)
+        throw .apns(.payloadEmpty, explanation: violation.sentence)
     }
 
     // MARK: - Characters

@@ -60,19 +60,19 @@ struct ProviderTokens {
     /// - Throws: the refusal.
     mutating func check(
         _ authorization: String?, connection: inout ConnectionFacts, environment: SimulatedEnvironment, now: Int64
-    ) throws(APNsRefusal) -> Verified {
-        guard let authorization else { throw APNsRefusal(.missingProviderToken) }
+    ) throws(SimulatedRefusal) -> Verified {
+        guard let authorization else { throw .apns(.missingProviderToken) }
         if let until = connection.unusableUntil {
-            guard now >= until else { throw APNsRefusal(.tooManyProviderTokenUpdates) }
+            guard now >= until else { throw .apns(.tooManyProviderTokenUpdates) }
             connection.unusableUntil = nil
         }
         let token = try verify(authorization)
         let age = now / 1_000 - token.issuedAt
-        guard age <= ProviderTokens.oldestSeconds else { throw APNsRefusal(.expiredProviderToken) }
-        guard age >= -ProviderTokens.aheadSeconds else { throw APNsRefusal(.invalidProviderToken) }
-        if let keyID = connection.keyID, keyID != token.keyID { throw APNsRefusal(.unrelatedKeyIDInToken) }
+        guard age <= ProviderTokens.oldestSeconds else { throw .apns(.expiredProviderToken) }
+        guard age >= -ProviderTokens.aheadSeconds else { throw .apns(.invalidProviderToken) }
+        if let keyID = connection.keyID, keyID != token.keyID { throw .apns(.unrelatedKeyIDInToken) }
         if let bound = keys[token.keyID]?.environment, bound != environment {
-            throw APNsRefusal(.badEnvironmentKeyInToken)
+            throw .apns(.badEnvironmentKeyInToken)
         }
         try countRenewal(token, connection: &connection, now: now)
         connection.keyID = token.keyID
@@ -81,7 +81,7 @@ struct ProviderTokens {
         return token
     }
 
-    private mutating func verify(_ authorization: String) throws(APNsRefusal) -> Verified {
+    private mutating func verify(_ authorization: String) throws(SimulatedRefusal) -> Verified {
         if let token = verified[authorization] { return token }
         guard authorization.prefix(7).lowercased() == "bearer ", let jws = CompactJWS(authorization.dropFirst(7)),
             CompactJWS.text(jws.header["alg"]) == "ES256",
@@ -90,7 +90,7 @@ struct ProviderTokens {
             let issuedAt = CompactJWS.integer(jws.claims["iat"]),
             let signature = signature(jws.signature),
             key.key.isValidSignature(signature, for: jws.signedBytes)
-        else { throw APNsRefusal(.invalidProviderToken) }
+        else { throw .apns(.invalidProviderToken) }
         if verified.count >= SimulatorLimits.tokens { verified.removeAll() }
         let token = Verified(keyID: keyID, teamID: key.teamID, issuedAt: issuedAt)
         verified[authorization] = token
@@ -105,7 +105,7 @@ struct ProviderTokens {
     /// A new `iat` is a renewal. The same `iat` in another text isn't: signing again gives another signature.
     private mutating func countRenewal(
         _ token: Verified, connection: inout ConnectionFacts, now: Int64
-    ) throws(APNsRefusal) {
+    ) throws(SimulatedRefusal) {
         guard var team = teams[token.teamID] else {
             // The first one seen here may have been made long before.
             teams[token.teamID] = Team(renewedAt: min(token.issuedAt * 1_000, now), known: [token.issuedAt])
@@ -115,7 +115,7 @@ struct ProviderTokens {
         guard now - team.renewedAt >= ProviderTokens.renewalMilliseconds else {
             connection.unusableUntil = team.renewedAt + ProviderTokens.renewalMilliseconds
             note(token, at: now, isAccepted: false)
-            throw APNsRefusal(.tooManyProviderTokenUpdates)
+            throw .apns(.tooManyProviderTokenUpdates)
         }
         team.renewedAt = now
         team.known = team.known.suffix(ProviderTokens.knownTokens - 1) + [token.issuedAt]

@@ -32,16 +32,14 @@ extension SimulatorCore {
         let (delay, fault) = state.faults.next(for: subject)
         var verdict = Verdict(
             answer: SimulatorCore.acceptance(push.id, environment), fault: fault, delayMilliseconds: delay)
-        if let refusal = SimulatorCore.refusal(fault) {
-            verdict.answer = refusal.refusal.answer(id: push.id)
-            verdict.reason = refusal.refusal.reason
-            if let seconds = refusal.retryAfter { verdict.answer.fields.append(("retry-after", String(seconds))) }
+        if let (refusal, retryAfter) = SimulatorCore.refusal(fault) {
+            verdict.refuse(refusal, apnsID: push.id, retryAfter: retryAfter)
         }
         guard fault?.leavesPush ?? true else { return verdict }
         switch state.phones.receive(push, token: subject.token ?? "", environment: environment, now: now) {
-        case .unknown: SimulatorCore.refuse(APNsRefusal(.badDeviceToken), push.id, &verdict)
-        case .otherApp: SimulatorCore.refuse(APNsRefusal(.deviceTokenNotForTopic), push.id, &verdict)
-        case .gone(let since): SimulatorCore.refuse(APNsRefusal(.unregistered, timestamp: since), push.id, &verdict)
+        case .unknown: verdict.refuse(.apns(.badDeviceToken), apnsID: push.id)
+        case .otherApp: verdict.refuse(.apns(.deviceTokenNotForTopic), apnsID: push.id)
+        case .gone(let since): verdict.refuse(.apns(.unregistered, timestamp: since), apnsID: push.id)
         case .shown, .kept: accept(push.id, &verdict, in: &state)
         }
         return verdict
@@ -59,18 +57,12 @@ extension SimulatorCore {
         return Verdict(answer: answer, reason: "HTTP/1.1")
     }
 
-    /// The refusal because of the device; a fault of the connection still happens.
-    private static func refuse(_ refusal: APNsRefusal, _ id: String, _ verdict: inout Verdict) {
-        verdict.answer = refusal.answer(id: id)
-        verdict.reason = refusal.reason
-    }
-
     /// APNs' refusal for a commanded fault.
-    private static func refusal(_ fault: FaultAction?) -> (refusal: APNsRefusal, retryAfter: Int?)? {
+    private static func refusal(_ fault: FaultAction?) -> (refusal: SimulatedRefusal, retryAfter: Int?)? {
         switch fault {
         case .status(let status, let reason, let retryAfter, let timestamp, _)?:
-            (APNsRefusal(status: status, reason: reason, timestamp: timestamp), retryAfter)
-        case .outage(let retryAfter)?: (APNsRefusal(.serviceUnavailable), retryAfter)
+            (.apns(status: status, reason: reason, timestamp: timestamp), retryAfter)
+        case .outage(let retryAfter)?: (.apns(.serviceUnavailable), retryAfter)
         default: nil
         }
     }
@@ -127,41 +119,29 @@ extension SimulatorCore {
         let name = JSONValue.object([.init("name", .string("projects/\(push.project)/messages/\(phonePush.id)"))])
         var verdict = Verdict(
             answer: SimulatedAnswer(status: 200, json: name), fault: fault, delayMilliseconds: delay)
-        if let refusal = SimulatorCore.fcmRefusal(fault) {
-            verdict.answer = refusal.refusal.answer
-            verdict.reason = refusal.refusal.reason
-            if let seconds = refusal.retryAfter { verdict.answer.fields.append(("retry-after", String(seconds))) }
-        }
+        if let (refusal, retryAfter) = SimulatorCore.fcmRefusal(fault) { verdict.refuse(refusal, retryAfter: retryAfter) }
         guard fault?.leavesPush ?? true, !push.isForNobody else { return verdict }
         // FCM has no environments: a device's environment concerns only the app.
         let environment = state.phones[push.token]?.environment ?? .production
         switch state.phones.receive(
             phonePush, token: push.token, as: push.target, environment: environment, now: now)
         {
-        case .unknown, .gone:
-            SimulatorCore.refuse(FCMRefusal(.unregistered, "Requested entity was not found."), &verdict)
-        case .otherApp: SimulatorCore.refuse(FCMRefusal(.senderIDMismatch, "SenderId mismatch"), &verdict)
+        case .unknown, .gone: verdict.refuse(.fcm(.unregistered, "Requested entity was not found."))
+        case .otherApp: verdict.refuse(.fcm(.senderIDMismatch, "SenderId mismatch"))
         case .shown, .kept:
             accept(push.ledgerID(of: state.phones[push.token]) ?? phonePush.id, &verdict, in: &state)
         }
         return verdict
     }
 
-    private static func refuse(_ refusal: FCMRefusal, _ verdict: inout Verdict) {
-        verdict.answer = refusal.answer
-        verdict.reason = refusal.reason
-    }
-
-    private static func fcmRefusal(_ fault: FaultAction?) -> (refusal: FCMRefusal, retryAfter: Int?)? {
+    private static func fcmRefusal(_ fault: FaultAction?) -> (refusal: SimulatedRefusal, retryAfter: Int?)? {
         switch fault {
         case .status(let status, let reason, let retryAfter, _, _)?:
             // Google's front end reports errors that aren't FCM's codes: the name of the status, without FcmError.
             let code = FCMErrorCode(rawValue: reason)?.rawValue
-            return (
-                FCMRefusal(status: status, code: code, name: code == nil ? reason : nil, message: reason), retryAfter
-            )
+            return (.fcm(status: status, code: code, name: code == nil ? reason : nil, message: reason), retryAfter)
         case .outage(let retryAfter)?:
-            return (FCMRefusal(.unavailable, "The service is currently unavailable."), retryAfter)
+            return (.fcm(.unavailable, "The service is currently unavailable."), retryAfter)
         default: return nil
         }
     }
@@ -188,7 +168,16 @@ extension SimulatorCore {
             let answer = try state.accessTokens.exchange(request, now: now)
             return Verdict(answer: answer, fault: fault, delayMilliseconds: delay)
         } catch {
-            return Verdict(answer: error.answer, reason: error.error, fault: fault, delayMilliseconds: delay)
+            return Verdict(answer: error.answer, reason: error.reason, fault: fault, delayMilliseconds: delay)
         }
+    }
+}
+
+extension SimulatorCore.Verdict {
+    /// Refuses because of a fault or of the device; a fault of the connection still happens.
+    fileprivate mutating func refuse(_ refusal: SimulatedRefusal, apnsID: String? = nil, retryAfter: Int? = nil) {
+        answer = apnsID.map(refusal.answer(id:)) ?? refusal.answer
+        if let retryAfter { answer.fields.append(("retry-after", String(retryAfter))) }
+        reason = refusal.reason
     }
 }

@@ -11,17 +11,6 @@ struct AccessTokens {
         let expiresAt: Int64
     }
 
-    struct Refusal: Error {
-        let error: String
-        let description: String
-
-        var answer: SimulatedAnswer {
-            SimulatedAnswer(
-                status: 400,
-                json: .object([.init("error", .string(error)), .init("error_description", .string(description))]))
-        }
-    }
-
     static let lifetimeSeconds: Int64 = 3_599
     static let longestAssertionSeconds: Int64 = 3_600
     /// The allowed error of the sender's clock.
@@ -44,19 +33,19 @@ struct AccessTokens {
     }
 
     /// - Parameter now: milliseconds since 1970.
-    mutating func exchange(_ request: SimulatedRequest, now: Int64) throws(Refusal) -> SimulatedAnswer {
+    mutating func exchange(_ request: SimulatedRequest, now: Int64) throws(SimulatedRefusal) -> SimulatedAnswer {
         guard request.method == "POST" else {
-            throw Refusal(error: "invalid_request", description: "POST is expected.")
+            throw .token("invalid_request", "POST is expected.")
         }
         guard request.field("content-type")?.hasPrefix("application/x-www-form-urlencoded") == true else {
-            throw Refusal(error: "invalid_request", description: "The body must be a form.")
+            throw .token("invalid_request", "The body must be a form.")
         }
         let form = FormBody(request.body)
         guard form["grant_type"] == AccessTokens.grantType else {
-            throw Refusal(error: "unsupported_grant_type", description: "Invalid grant_type.")
+            throw .token("unsupported_grant_type", "Invalid grant_type.")
         }
         guard let assertion = form["assertion"] else {
-            throw Refusal(error: "invalid_request", description: "Missing parameter: assertion")
+            throw .token("invalid_request", "Missing parameter: assertion")
         }
         let account = try verify(assertion, now: now / 1_000)
         let token =
@@ -73,23 +62,23 @@ struct AccessTokens {
             ]))
     }
 
-    private func verify(_ assertion: String, now: Int64) throws(Refusal) -> ServiceAccountKey {
+    private func verify(_ assertion: String, now: Int64) throws(SimulatedRefusal) -> ServiceAccountKey {
         guard let jws = CompactJWS(assertion[...]), CompactJWS.text(jws.header["alg"]) == "RS256" else {
-            throw Refusal(error: "invalid_grant", description: "Invalid JWT: it can't be read, or alg isn't RS256.")
+            throw .token("invalid_grant", "Invalid JWT: it can't be read, or alg isn't RS256.")
         }
         guard let issuer = CompactJWS.text(jws.claims["iss"]), let account = accounts[issuer] else {
-            throw Refusal(error: "invalid_grant", description: "Invalid grant: account not found")
+            throw .token("invalid_grant", "Invalid grant: account not found")
         }
         guard
             account.key.isValidSignature(
                 _RSA.Signing.RSASignature(rawRepresentation: jws.signature), for: SHA256.hash(data: jws.signedBytes),
                 padding: .insecurePKCS1v1_5)
-        else { throw Refusal(error: "invalid_grant", description: "Invalid JWT Signature.") }
+        else { throw .token("invalid_grant", "Invalid JWT Signature.") }
         guard let audience = CompactJWS.text(jws.claims["aud"]), audiences.contains(audience) else {
-            throw Refusal(error: "invalid_grant", description: "Invalid JWT: aud is not this endpoint.")
+            throw .token("invalid_grant", "Invalid JWT: aud is not this endpoint.")
         }
         guard let asked = CompactJWS.text(jws.claims["scope"])?.split(separator: " "), !scopes.isDisjoint(with: asked) else {
-            throw Refusal(error: "invalid_scope", description: "Invalid OAuth scope or ID token audience provided.")
+            throw .token("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
         }
         guard let issued = CompactJWS.integer(jws.claims["iat"]),
             let expires = CompactJWS.integer(jws.claims["exp"]),
@@ -97,10 +86,8 @@ struct AccessTokens {
             issued <= now + AccessTokens.skewSeconds, expires > now - AccessTokens.skewSeconds,
             issued >= now - AccessTokens.longestAssertionSeconds - AccessTokens.skewSeconds
         else {
-            throw Refusal(
-                error: "invalid_grant",
-                description:
-                    "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
+            throw .token(
+                "invalid_grant", "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
         }
         return account
     }
@@ -132,5 +119,15 @@ private struct FormBody {
 
     private static func text(_ part: Substring) -> String? {
         PercentEncoding.decode(part.replacing("+", with: " "))
+    }
+}
+
+extension SimulatedRefusal {
+    /// A refusal of the token endpoint's (RFC 6749 section 5.2).
+    fileprivate static func token(_ error: String, _ description: String) -> SimulatedRefusal {
+        SimulatedRefusal(
+            answer: SimulatedAnswer(
+                status: 400, json: .object([.init("error", .string(error)), .init("error_description", .string(description))])),
+            reason: error)
     }
 }

@@ -24,45 +24,25 @@ enum FCMErrorCode: String, CaseIterable {
     }
 }
 
-/// The reason why FCM refuses a request.
-struct FCMRefusal: Error {
-    struct Violation {
-        let field: String
-        let description: String
+/// A field at fault of a message to FCM.
+struct FCMViolation {
+    let field: String
+    let description: String
+}
+
+extension SimulatedRefusal {
+    /// A refusal of FCM's own.
+    static func fcm(_ code: FCMErrorCode, _ message: String, violations: [FCMViolation] = []) -> SimulatedRefusal {
+        fcm(status: code.status, code: code.rawValue, message: message, violations: violations)
     }
 
-    let status: Int
-    /// FCM's own code; nil when Google's front end refuses before FCM.
-    let code: String?
-    /// Google's name of the status.
-    let name: String
-    let message: String
-    var violations: [Violation] = []
-
-    init(_ code: FCMErrorCode, _ message: String, violations: [Violation] = []) {
-        self.init(status: code.status, code: code.rawValue, message: message)
-        self.violations = violations
-    }
-
-    init(status: Int, code: String?, name: String? = nil, message: String) {
-        self.status = status
-        self.code = code
-        self.name = name ?? FCMRefusal.names[status] ?? "UNKNOWN"
-        self.message = message
-    }
-
-    private static let names: [Int: String] = [
-        400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-        429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
-    ]
-
-    /// Its name in the log.
-    var reason: String { code ?? name }
-
-    /// The first field that is at fault, and what is wrong with it.
-    var explanation: String? { violations.first.map { "\($0.field): \($0.description)" } }
-
-    var answer: SimulatedAnswer {
+    /// - Parameters:
+    ///   - code: FCM's own code; nil when Google's front end refuses before FCM.
+    ///   - name: Google's name of the status, where the status alone doesn't say it.
+    static func fcm(
+        status: Int, code: String? = nil, name: String? = nil, message: String, violations: [FCMViolation] = []
+    ) -> SimulatedRefusal {
+        let name = name ?? names[status] ?? "UNKNOWN"
         var details: [JSONValue] = []
         if let code {
             details.append(
@@ -87,6 +67,13 @@ struct FCMRefusal: Error {
             .init("code", .integer(Int64(status))), .init("message", .string(message)), .init("status", .string(name)),
         ]
         if !details.isEmpty { error.append(.init("details", .array(details))) }
-        return SimulatedAnswer(status: status, json: .object([.init("error", .object(error))]))
+        return SimulatedRefusal(
+            answer: SimulatedAnswer(status: status, json: .object([.init("error", .object(error))])), reason: code ?? name,
+            explanation: violations.first.map { "\($0.field): \($0.description)" })
     }
+
+    private static let names: [Int: String] = [
+        400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+        429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
+    ]
 }

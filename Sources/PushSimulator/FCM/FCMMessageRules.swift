@@ -5,7 +5,7 @@ import CampanileCore
 enum FCMMessageRules {
     static let messageBytes = 4_096
 
-    static func check(_ message: JSONValue, isStrict: Bool) throws(FCMRefusal) {
+    static func check(_ message: JSONValue, isStrict: Bool) throws(SimulatedRefusal) {
         try checkAndroid(message)
         try checkSize(message)
         try checkApple(message)
@@ -18,7 +18,7 @@ enum FCMMessageRules {
         try checkKeys(message)
     }
 
-    private static func checkAndroid(_ message: JSONValue) throws(FCMRefusal) {
+    private static func checkAndroid(_ message: JSONValue) throws(SimulatedRefusal) {
         let android = message["android"]
         if case .string(let text)? = android?["ttl"], let seconds = FCMSchema.seconds(text),
             seconds > Double(PhonePush.googleSeconds)
@@ -30,7 +30,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func checkSize(_ message: JSONValue) throws(FCMRefusal) {
+    private static func checkSize(_ message: JSONValue) throws(SimulatedRefusal) {
         let android = message["android"]
         let shared = [message["data"], message["notification"], android?["data"], android?["notification"]]
         guard shared.reduce(0, { $0 + size($1) }) <= messageBytes else {
@@ -38,7 +38,7 @@ enum FCMMessageRules {
         }
     }
 
-    private static func checkApple(_ message: JSONValue) throws(FCMRefusal) {
+    private static func checkApple(_ message: JSONValue) throws(SimulatedRefusal) {
         let apns = message["apns"]
         if let payload = apns?["payload"] {
             guard payload.text.count <= APNsRequestRules.payloadBytes else {
@@ -60,7 +60,7 @@ enum FCMMessageRules {
     // MARK: - In strict mode
 
     /// Firebase's Admin SDKs refuse all of this before they send it; what FCM would answer isn't documented.
-    private static func checkAsSenders(_ message: JSONValue) throws(FCMRefusal) {
+    private static func checkAsSenders(_ message: JSONValue) throws(SimulatedRefusal) {
         // firebase-admin-python, `check_analytics_label`.
         for path in [["fcm_options"], ["android", "fcm_options"], ["apns", "fcm_options"], ["webpush", "fcm_options"]] {
             guard case .string(let label)? = value(message, at: path + ["analytics_label"]) else { continue }
@@ -87,7 +87,7 @@ enum FCMMessageRules {
     }
 
     /// An iPhone gets the payload as it is: the rules of APNs' strict mode, with the field's place in the message.
-    private static func checkKeys(_ message: JSONValue) throws(FCMRefusal) {
+    private static func checkKeys(_ message: JSONValue) throws(SimulatedRefusal) {
         guard let apns = message["apns"], let payload = apns["payload"] else { return }
         let usual = apns["live_activity_token"] == nil ? "alert" : "liveactivity"
         let type = PhonePush.text(apns["headers"]?["apns-push-type"]) ?? usual
@@ -99,8 +99,8 @@ enum FCMMessageRules {
 
     // MARK: - Values
 
-    static func refusal(_ field: String, _ description: String) -> FCMRefusal {
-        FCMRefusal(.invalidArgument, description, violations: [.init(field: field, description: description)])
+    static func refusal(_ field: String, _ description: String) -> SimulatedRefusal {
+        .fcm(.invalidArgument, description, violations: [.init(field: field, description: description)])
     }
 
     private static func value(_ message: JSONValue, at path: [String]) -> JSONValue? {

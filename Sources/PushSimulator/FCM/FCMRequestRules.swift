@@ -43,34 +43,34 @@ enum FCMRequestRules {
     ///     reader also accepts others.
     static func check(
         _ request: SimulatedRequest, projects: Set<String>, grant: AccessTokens.Grant?, isStrict: Bool
-    ) throws(FCMRefusal) -> FCMPush {
+    ) throws(SimulatedRefusal) -> FCMPush {
         guard let project = project(path: request.path) else {
-            throw FCMRefusal(status: 404, code: nil, message: "The requested URL was not found.")
+            throw .fcm(status: 404, message: "The requested URL was not found.")
         }
         guard request.method == "POST" else {
-            throw FCMRefusal(status: 405, code: nil, name: "METHOD_NOT_ALLOWED", message: "POST is expected.")
+            throw .fcm(status: 405, name: "METHOD_NOT_ALLOWED", message: "POST is expected.")
         }
         guard let grant else {
-            throw FCMRefusal(
-                status: 401, code: nil,
+            throw .fcm(
+                status: 401,
                 message: "Request had invalid authentication credentials. Expected OAuth 2 access token.")
         }
         guard projects.contains(project) else {
-            throw FCMRefusal(status: 404, code: nil, message: "Requested entity was not found.")
+            throw .fcm(status: 404, message: "Requested entity was not found.")
         }
         guard grant.projectID == project else {
-            throw FCMRefusal(status: 403, code: nil, message: "Permission 'cloudmessaging.messages.create' denied.")
+            throw .fcm(status: 403, message: "Permission 'cloudmessaging.messages.create' denied.")
         }
         guard request.field("content-type")?.hasPrefix("application/json") == true,
             request.bodyLength <= SimulatorLimits.bodyBytes, let body = try? JSONValue(parsing: request.body)
-        else { throw FCMRefusal(.invalidArgument, "Invalid JSON payload received.") }
+        else { throw .fcm(.invalidArgument, "Invalid JSON payload received.") }
         return try message(isStrict ? body : FCMSchema.request.canonical(body), project: project, isStrict: isStrict)
     }
 
-    private static func message(_ body: JSONValue, project: String, isStrict: Bool) throws(FCMRefusal) -> FCMPush {
+    private static func message(_ body: JSONValue, project: String, isStrict: Bool) throws(SimulatedRefusal) -> FCMPush {
         let violations = FCMSchema.request.violations(body, at: "")
         guard violations.isEmpty, let message = body["message"] else {
-            throw FCMRefusal(.invalidArgument, "Invalid JSON payload received.", violations: violations)
+            throw .fcm(.invalidArgument, "Invalid JSON payload received.", violations: violations)
         }
         let targets = ["token", "fid", "topic", "condition"].filter { message[$0] != nil }
         guard targets.count == 1 else {

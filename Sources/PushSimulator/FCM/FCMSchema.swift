@@ -69,8 +69,8 @@ indirect enum FCMSchema: Sendable {
 
 extension FCMSchema {
     /// A value's violations of the schema, with the path of each field.
-    func violations(_ value: JSONValue, at path: String) -> [FCMRefusal.Violation] {
-        func wrong(_ description: String) -> [FCMRefusal.Violation] { [.init(field: path, description: description)] }
+    func violations(_ value: JSONValue, at path: String) -> [FCMViolation] {
+        func wrong(_ description: String) -> [FCMViolation] { [.init(field: path, description: description)] }
         switch (self, value) {
         case (.string, .string), (.bool, .bool), (.integer, .integer), (.number, .integer), (.number, .number),
             (.free, .object):
@@ -88,7 +88,7 @@ extension FCMSchema {
         case (.strings, .object(let members)), (.data, .object(let members)):
             return members.flatMap { member in stringMember(member, at: path) }
         case (.object(let fields), .object(let members)):
-            return members.flatMap { member -> [FCMRefusal.Violation] in
+            return members.flatMap { member -> [FCMViolation] in
                 let place = path.isEmpty ? member.key : "\(path).\(member.key)"
                 guard let schema = fields[member.key] else {
                     return [.init(field: place, description: "Unknown name \"\(member.key)\": Cannot find field.")]
@@ -123,7 +123,7 @@ extension FCMSchema {
         name.reduce(into: "") { $0 += $1.isUppercase ? "_" + $1.lowercased() : String($1) }
     }
 
-    private func stringMember(_ member: JSONValue.Member, at path: String) -> [FCMRefusal.Violation] {
+    private func stringMember(_ member: JSONValue.Member, at path: String) -> [FCMViolation] {
         guard case .string = member.value else {
             return [.init(field: "\(path).\(member.key)", description: "Invalid value: a string is expected")]
         }

@@ -32,6 +32,15 @@ struct SimulatedAnswer {
     }
 }
 
+/// A refusal of a request by one of the services.
+struct SimulatedRefusal: Error {
+    let answer: SimulatedAnswer
+    /// Its name in the log.
+    let reason: String
+    /// A sentence of the simulator's, where the service's reason doesn't tell enough.
+    var explanation: String?
+}
+
 /// The services' state of one connection.
 struct ConnectionFacts {
     /// Counts the connections from 1.
