@@ -1,14 +1,5 @@
 import Glibc
 
-/// A file that can't be read.
-package struct UnreadableFile: Error, CustomStringConvertible {
-    package let path: String
-    /// The fault, as the continuation of a sentence that begins with the file's name.
-    package let reason: String
-
-    package var description: String { "\(path) \(reason)." }
-}
-
 package enum File {
     /// The bytes of a file; nil if it can't be looked at.
     package static func size(_ path: String) -> Int? {
@@ -46,9 +37,9 @@ package enum File {
     }
 
     /// Returns the names in a folder, in no order.
-    package static func names(in folder: String) throws(UnreadableFile) -> [String] {
+    package static func names(in folder: String) throws(SystemError) -> [String] {
         guard let directory = opendir(folder) else {
-            throw UnreadableFile(path: folder, reason: "can't be read: \(SystemError(code: errno))")
+            throw SystemError(folder, "can't be read: \(SystemError(code: errno))")
         }
         defer { closedir(directory) }
         var names: [String] = []
@@ -63,21 +54,21 @@ package enum File {
 
     /// Reads a small file whole.
     /// - Parameter limit: the most bytes it may have.
-    package static func read(_ path: String, limit: Int) throws(UnreadableFile) -> [UInt8] {
+    package static func read(_ path: String, limit: Int) throws(SystemError) -> [UInt8] {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw UnreadableFile(path: path, reason: refusal(errno)) }
-        guard status.st_mode & S_IFMT != S_IFDIR else { throw UnreadableFile(path: path, reason: "is a directory") }
+        guard stat(path, &status) == 0 else { throw SystemError(path, refusal(errno)) }
+        guard status.st_mode & S_IFMT != S_IFDIR else { throw SystemError(path, "is a directory") }
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw UnreadableFile(path: path, reason: refusal(errno)) }
+        guard descriptor >= 0 else { throw SystemError(path, refusal(errno)) }
         defer { close(descriptor) }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: min(limit + 1, 64 * 1_024))
         while true {
             let count = Glibc.read(descriptor, &chunk, chunk.count)
             if count == 0 { return bytes }
-            guard count > 0 || errno == EINTR else { throw UnreadableFile(path: path, reason: refusal(errno)) }
+            guard count > 0 || errno == EINTR else { throw SystemError(path, refusal(errno)) }
             bytes += chunk.prefix(max(0, count))
-            guard bytes.count <= limit else { throw UnreadableFile(path: path, reason: "is larger than \(limit) bytes") }
+            guard bytes.count <= limit else { throw SystemError(path, "is larger than \(limit) bytes") }
         }
     }
 

@@ -1,11 +1,19 @@
 import Glibc
 
-/// The system's error for a refused call.
+/// A refusal of the system's: of a thread, a file or a socket.
 package struct SystemError: Error, CustomStringConvertible {
-    /// As in `errno`.
-    let code: Int32
+    package let description: String
+    /// The reason alone: the end of a sentence that begins with the name of a file.
+    package let reason: String
 
-    package var description: String { String(cString: strerror(code)) }
+    /// - Parameter sentence: the reason as a whole.
+    package init(_ sentence: String) { (description, reason) = (sentence, sentence) }
+
+    /// - Parameter code: as in `errno`.
+    init(code: Int32) { self.init(String(cString: strerror(code))) }
+
+    /// - Parameter reason: the end of a sentence that begins with the path.
+    init(_ path: String, _ reason: String) { (description, self.reason) = ("\(path) \(reason).", reason) }
 }
 
 /// A thread of the operating system, for loops that block. It receives no signals: those belong to the program.

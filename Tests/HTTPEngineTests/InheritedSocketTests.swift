@@ -1,4 +1,5 @@
 import Glibc
+import SystemSupport
 import TestSupport
 import Testing
 
@@ -136,7 +137,7 @@ struct InheritedSocketTests {
             let server = HTTPServer(
                 options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, finish: finished
             )
-            let error = #expect(throws: HTTPServerError.self) { try server.start() }
+            let error = #expect(throws: SystemError.self) { try server.start() }
             #expect(error?.description == "The inherited descriptor \(descriptor) \(reason).")
         }
     }

@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import HTTPEngine
 import Synchronization
+import SystemSupport
 import TestSupport
 import Testing
 
@@ -396,11 +397,11 @@ struct LaterTests {
         } _: { server in
             let options = HTTPServerOptions(port: server.port)
             let second = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, finish: finished)
-            let error = #expect(throws: HTTPServerError.self) { try second.start() }
+            let error = #expect(throws: SystemError.self) { try second.start() }
             #expect(error?.description.contains("Address already in use") == true)
             let lost = HTTPServer(
                 options: HTTPServerOptions(host: "no such host"), handler: { _ in .now(Response(status: 200)) }, finish: finished)
-            #expect(throws: HTTPServerError.self) { try lost.start() }
+            #expect(throws: SystemError.self) { try lost.start() }
         }
     }
 }

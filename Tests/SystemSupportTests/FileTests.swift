@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct FileTests {
     private func reading(_ path: String, limit: Int) -> String {
-        do throws(UnreadableFile) {
+        do throws(SystemError) {
             return "\(try File.read(path, limit: limit).count) bytes"
         } catch {
             return error.reason
@@ -40,7 +40,7 @@ import Testing
         ])
     func unreadable(path: String, told: String) {
         #expect(reading(path, limit: 100) == told)
-        let error = #expect(throws: UnreadableFile.self) { try File.read(path, limit: 100) }
+        let error = #expect(throws: SystemError.self) { try File.read(path, limit: 100) }
         #expect(error?.description == "\(path) \(told).")
     }
 

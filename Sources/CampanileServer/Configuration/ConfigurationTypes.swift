@@ -268,15 +268,11 @@ extension SettingType where Value == IPNetwork {
         Self { scalar throws(Mistake) in
             let text = try SettingType<String>.text.parse(scalar)
             let rule = "must be an IP address or a network such as 10.0.0.0/8, and is \(quotedForMessage(text))"
-            do throws(IPNetwork.Mistake) {
-                return try IPNetwork(text)
-            } catch {
-                switch error {
-                case .malformed: throw Mistake(rule)
-                case .hostBits(let network, let address):
-                    throw Mistake("\(rule): write \(network) for the network, or \(address) for the address alone")
-                }
+            guard let (network, address) = IPNetwork.parse(text) else { throw Mistake(rule) }
+            guard network.address == address else {
+                throw Mistake("\(rule): write \(network) for the network, or \(address) for the address alone")
             }
+            return network
         }
     }
 }

@@ -56,7 +56,7 @@ struct HeadReader {
         }
         switch RequestTarget.parse(request.rawTarget, method: request.method) {
         case .success(let target): request.contents.pointee.target = target
-        case .failure(let fault): return Head(refusal: .malformed(fault.reason))
+        case .failure(let refusal): return Head(refusal: refusal)
         }
         let headSize = cmhd_head_size(connection.handle)
         let sectionSize = headSize - min(headSize, Int(bitPattern: lineEnd - UInt(bitPattern: method)) + 2)

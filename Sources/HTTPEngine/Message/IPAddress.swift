@@ -95,14 +95,8 @@ extension IPAddress: CustomStringConvertible {
 
 /// All addresses that begin with the same bits (CIDR, RFC 4632). An IPv6 network, even `::/0`, holds no IPv4 address.
 package struct IPNetwork: Hashable, Sendable {
-    /// The reason why a text isn't a network.
-    package enum Mistake: Error, Hashable {
-        case malformed
-        /// The address has bits beyond the prefix: the network that holds it, and the address alone.
-        case hostBits(network: IPNetwork, address: IPAddress)
-    }
-
-    private let address: IPAddress
+    /// The first of its addresses.
+    package let address: IPAddress
     /// In 128 bits, even for IPv4.
     private let prefixLength: Int
 
@@ -113,22 +107,22 @@ package struct IPNetwork: Hashable, Sendable {
         self.prefixLength = prefixLength
     }
 
+    /// The network that a text names, and the address in it, which has bits beyond the network's unless it is the network's first.
     /// - Parameter text: `10.0.0.0/8`, `2001:db8::/32`, or one address.
-    package init(_ text: String) throws(Mistake) {
+    /// - Returns: nil for another text.
+    package static func parse(_ text: String) -> (network: IPNetwork, address: IPAddress)? {
         let parts = text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard parts.count <= 2, let address = IPAddress(parts[0]) else { throw .malformed }
+        guard parts.count <= 2, let address = IPAddress(parts[0]) else { return nil }
         // With colons the prefix length counts of 128.
         let isShort = address.isIPv4 && !parts[0].contains(UInt8(ascii: ":"))
         let most = isShort ? 32 : 128
         var length = most
         if parts.count == 2 {
             let digits = String(decoding: parts[1], as: UTF8.self)
-            guard let number = Int(digits), (0...most).contains(number), String(number) == digits else { throw .malformed }
+            guard let number = Int(digits), (0...most).contains(number), String(number) == digits else { return nil }
             length = number
         }
-        let network = IPNetwork(holding: address, prefixLength: isShort ? length + 96 : length)
-        guard network.address == address else { throw .hostBits(network: network, address: address) }
-        self = network
+        return (IPNetwork(holding: address, prefixLength: isShort ? length + 96 : length), address)
     }
 
     package func contains(_ other: IPAddress) -> Bool {

@@ -18,7 +18,7 @@ extension Request {
         contents.pointee.targetLength = storage.count
         switch RequestTarget.parse(rawTarget, method: method) {
         case .success(let parsed): contents.pointee.target = parsed
-        case .failure(let fault): throw Refusal.malformed(fault.reason)
+        case .failure(let refusal): throw refusal
         }
         for (name, value) in headers { try enter(name, value) }
         body.withUnsafeBytes { bytes in

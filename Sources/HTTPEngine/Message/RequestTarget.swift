@@ -10,43 +10,32 @@ struct RequestTarget: Equatable {
     /// The query's place, without the question mark; nil when there is none.
     var query: Range<Int>?
 
-    enum Fault: Error, Equatable {
-        case forbiddenByte, malformedEscape, nullByte, unknownForm, malformedAuthority
-
-        /// The sentence for the client.
-        var reason: StaticString {
-            switch self {
-            case .forbiddenByte: "The request target holds a byte that no URI may hold."
-            case .malformedEscape: "The request target holds a malformed percent escape."
-            case .nullByte: "The request target holds an encoded null byte."
-            case .unknownForm: "The request target is neither a path nor an absolute http URI."
-            case .malformedAuthority: "The authority of the request target is malformed."
-            }
-        }
-    }
+    private static let unknownForm = Refusal.malformed("The request target is neither a path nor an absolute http URI.")
 
     /// Checks and splits a raw target. Doesn't interpret `..`: no path here names a file.
-    static func parse(_ bytes: UnsafeRawBufferPointer, method: Method) -> Result<RequestTarget, Fault> {
-        if let fault = firstFault(in: bytes) { return .failure(fault) }
+    static func parse(_ bytes: UnsafeRawBufferPointer, method: Method) -> Result<RequestTarget, Refusal> {
+        if let fault = firstFault(in: bytes) { return .failure(.malformed(fault)) }
         if bytes.first == UInt8(ascii: "/") { return .success(split(bytes, pathStart: 0)) }
         if bytes.equals("*") {
-            return method == .options ? .success(RequestTarget(path: 0..<1, query: nil)) : .failure(.unknownForm)
+            return method == .options ? .success(RequestTarget(path: 0..<1, query: nil)) : .failure(unknownForm)
         }
         return absolute(bytes)
     }
 
     /// Every byte must be a visible ASCII character other than `#`, every `%` must lead two hexadecimal digits,
     /// and no escape may stand for NUL.
-    private static func firstFault(in bytes: UnsafeRawBufferPointer) -> Fault? {
+    private static func firstFault(in bytes: UnsafeRawBufferPointer) -> StaticString? {
         var index = 0
         while index < bytes.count {
             let byte = bytes[index]
-            guard byte > 0x20, byte < 0x7F, byte != UInt8(ascii: "#") else { return .forbiddenByte }
+            guard byte > 0x20, byte < 0x7F, byte != UInt8(ascii: "#") else {
+                return "The request target holds a byte that no URI may hold."
+            }
             if byte == UInt8(ascii: "%") {
                 guard index + 2 < bytes.count,
                     let high = bytes[index + 1].hexadecimalValue, let low = bytes[index + 2].hexadecimalValue
-                else { return .malformedEscape }
-                if high == 0, low == 0 { return .nullByte }
+                else { return "The request target holds a malformed percent escape." }
+                if high == 0, low == 0 { return "The request target holds an encoded null byte." }
                 index += 2
             }
             index += 1
@@ -62,14 +51,16 @@ struct RequestTarget: Equatable {
     }
 
     /// `http://authority/path`: a server must accept it (RFC 9112, section 3.2.2). Checks the authority and drops it.
-    private static func absolute(_ bytes: UnsafeRawBufferPointer) -> Result<RequestTarget, Fault> {
+    private static func absolute(_ bytes: UnsafeRawBufferPointer) -> Result<RequestTarget, Refusal> {
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
             bytes.slice(0..<colon).equalsIgnoringCase("http") || bytes.slice(0..<colon).equalsIgnoringCase("https"),
             bytes.count > colon + 2, bytes[colon + 1] == UInt8(ascii: "/"), bytes[colon + 2] == UInt8(ascii: "/")
-        else { return .failure(.unknownForm) }
+        else { return .failure(unknownForm) }
         let start = colon + 3
         let end = bytes[start...].firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? bytes.count
-        guard end > start, FieldSyntax.isHost(bytes.slice(start..<end)) else { return .failure(.malformedAuthority) }
+        guard end > start, FieldSyntax.isHost(bytes.slice(start..<end)) else {
+            return .failure(.malformed("The authority of the request target is malformed."))
+        }
         return .success(split(bytes, pathStart: end))
     }
 }

@@ -1,7 +1,7 @@
 import CMicroHTTPD
 import Glibc
 import Synchronization
-import SystemSupport
+package import SystemSupport
 
 /// The options with which a server listens.
 package struct HTTPServerOptions: Sendable {
@@ -35,27 +35,6 @@ package struct HTTPServerOptions: Sendable {
         self.connectionLimit = connectionLimit
         self.backlog = backlog
         self.clock = clock
-    }
-}
-
-/// The reason why a server didn't start.
-package enum HTTPServerError: Error, CustomStringConvertible {
-    case unknownHost(String, reason: String)
-    case cannotListen(host: String, port: UInt16, code: Int32)
-    /// The reason completes the sentence that begins “The inherited descriptor 3”.
-    case cannotInherit(Int32, _ reason: StaticString)
-    case libraryRefused
-    case alreadyStarted
-
-    package var description: String {
-        switch self {
-        case .unknownHost(let host, let reason): "The host \(host) can't be resolved: \(reason)."
-        case .cannotListen(let host, let port, let code):
-            "Can't listen on \(host), port \(port): \(String(cString: strerror(code)))."
-        case .cannotInherit(let descriptor, let reason): "The inherited descriptor \(descriptor) \(reason)."
-        case .libraryRefused: "libmicrohttpd could not be started."
-        case .alreadyStarted: "The server was started before."
-        }
     }
 }
 
@@ -134,17 +113,18 @@ package final class HTTPServer: Sendable {
 extension HTTPServer {
     /// Listens and serves.
     /// - Returns: the port.
+    /// - Throws: `SystemError`, a sentence that says why it doesn't listen.
     @discardableResult
-    package func start() throws(HTTPServerError) -> UInt16 {
-        try lifecycle.withLock { lifecycle throws(HTTPServerError) in
-            guard case .new = lifecycle else { throw .alreadyStarted }
-            let running = try SystemThread.withSignalsBlocked { () throws(HTTPServerError) in try launch() }
+    package func start() throws(SystemError) -> UInt16 {
+        try lifecycle.withLock { lifecycle throws(SystemError) in
+            guard case .new = lifecycle else { throw SystemError("The server was started before.") }
+            let running = try SystemThread.withSignalsBlocked { () throws(SystemError) in try launch() }
             lifecycle = .running(running)
             return running.port
         }
     }
 
-    private func launch() throws(HTTPServerError) -> Running {
+    private func launch() throws(SystemError) -> Running {
         let listener =
             if let inherited = options.inherited {
                 try Listener(inherited: inherited)
@@ -154,7 +134,7 @@ extension HTTPServer {
         let limit = options.connectionLimit ?? Self.affordableConnections(descriptors: Self.raiseDescriptorLimit())
         guard let daemon = startDaemon(connectionLimit: limit) else {
             listener.abandon()
-            throw .libraryRefused
+            throw SystemError("libmicrohttpd could not be started.")
         }
         let box = DaemonBox(daemon: daemon)
         let acceptor = SystemThread.required(name: "http-accept") { [engine, acceptSignal] in

@@ -20,14 +20,14 @@ final class Listener: Sendable {
     /// - Parameters:
     ///   - host: an address or a name; the first address it resolves to is used.
     ///   - port: 0 lets the system choose.
-    init(host: String, port: UInt16, backlog: Int32) throws(HTTPServerError) {
+    init(host: String, port: UInt16, backlog: Int32) throws(SystemError) {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
         var list: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(host, String(port), &hints, &list)
         guard code == 0, let first = list else {
-            throw .unknownHost(host, reason: String(cString: gai_strerror(code)))
+            throw SystemError("The host \(host) can't be resolved: \(String(cString: gai_strerror(code))).")
         }
         defer { freeaddrinfo(list) }
         let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
@@ -38,7 +38,7 @@ final class Listener: Sendable {
         else {
             let code = errno
             if descriptor >= 0 { _ = close(descriptor) }
-            throw .cannotListen(host: host, port: port, code: code)
+            throw SystemError("Can't listen on \(host), port \(port): \(String(cString: strerror(code))).")
         }
         self.host = host
         self.descriptor = descriptor
@@ -47,16 +47,17 @@ final class Listener: Sendable {
     }
 
     /// Takes over a listening TCP socket, and closes it in the end.
-    init(inherited descriptor: Int32) throws(HTTPServerError) {
+    init(inherited descriptor: Int32) throws(SystemError) {
+        func failure(_ reason: StaticString) -> SystemError { SystemError("The inherited descriptor \(descriptor) \(reason).") }
         guard let type = Self.option(SO_TYPE, of: descriptor) else {
-            throw .cannotInherit(descriptor, errno == EBADF ? "isn't open" : "isn't a socket")
+            throw failure(errno == EBADF ? "isn't open" : "isn't a socket")
         }
         let family = Self.option(SO_DOMAIN, of: descriptor)
         guard type == Int32(SOCK_STREAM.rawValue), family == AF_INET || family == AF_INET6 else {
-            throw .cannotInherit(descriptor, "isn't a TCP socket: ListenStream= must be an address and a port")
+            throw failure("isn't a TCP socket: ListenStream= must be an address and a port")
         }
         guard Self.option(SO_ACCEPTCONN, of: descriptor) == 1 else {
-            throw .cannotInherit(descriptor, "is a socket that doesn't listen: the socket unit must say Accept=no")
+            throw failure("is a socket that doesn't listen: the socket unit must say Accept=no")
         }
         // The flag belongs to the open file, so the supervisor's descriptor gets it too. Without it, a connection that
         // another process takes between `poll` and `accept` would block the accepting thread, and so the stop.

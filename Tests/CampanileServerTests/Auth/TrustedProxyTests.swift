@@ -8,7 +8,9 @@ import Testing
 @Suite struct TrustedProxyTests {
     /// Returns what the server takes for the client where 10.0.0.0/8 and ::1 are trusted.
     static func reading(_ peer: String, _ lines: [String]) throws -> String? {
-        let proxies = TrustedProxies([try IPNetwork("10.0.0.0/8"), try IPNetwork("::1")])
+        let proxies = TrustedProxies([
+            try #require(IPNetwork.parse("10.0.0.0/8")).network, try #require(IPNetwork.parse("::1")).network,
+        ])
         return proxies.clientAddress(peer: IPAddress(peer.utf8)) { lines }?.description
     }
 
@@ -88,8 +90,8 @@ import Testing
             get throws {
                 switch self {
                 case .nobody: []
-                case .others: [try IPNetwork("10.0.0.0/8")]
-                case .us: [try IPNetwork("127.0.0.0/8")]
+                case .others: [try #require(IPNetwork.parse("10.0.0.0/8")).network]
+                case .us: [try #require(IPNetwork.parse("127.0.0.0/8")).network]
                 }
             }
         }
