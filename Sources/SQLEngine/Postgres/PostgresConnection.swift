@@ -132,7 +132,7 @@ extension PostgresConnection {
                 let rest =
                     cpq_status(handle) == CONNECTION_OK ? nil : PostgresAddress.settings(settings, behind: host, port: port)
                 cpq_finish(handle)
-                reasons.append(address.redact(error.reason))
+                reasons.append(address.redact(error.message))
                 guard let rest else {
                     let message = "\(address): \(reasons.joined(separator: "; "))"
                     throw SQLError(code: .cantOpen, message: message, sqlState: "08001")
@@ -157,19 +157,19 @@ extension PostgresConnection {
         return handle
     }
 
-    /// Why a connection can't be used.
-    private struct Unusable: Error { let reason: String }
-
-    private static func require(_ handle: OpaquePointer) throws(Unusable) {
-        func failure() -> Unusable { Unusable(reason: String(cString: cpq_errorMessage(handle)).trimmedLines) }
+    /// - Throws: `SQLError` with the reason why the connection can't be used.
+    private static func require(_ handle: OpaquePointer) throws(SQLError) {
+        func failure(_ reason: String? = nil) -> SQLError {
+            SQLError(code: .cantOpen, message: reason ?? String(cString: cpq_errorMessage(handle)).trimmedLines)
+        }
         guard cpq_status(handle) == CONNECTION_OK else { throw failure() }
         let version = cpq_serverVersion(handle)
         guard version >= 150_000 else {
-            throw Unusable(reason: "the server is PostgreSQL \(version / 10_000), and 15 or later is needed")
+            throw failure("the server is PostgreSQL \(version / 10_000), and 15 or later is needed")
         }
         let encoding = cpq_parameterStatus(handle, "server_encoding").map { String(cString: $0) } ?? "?"
         guard encoding == "UTF8" else {
-            throw Unusable(reason: "the texts of the database are \(encoding), and UTF8 is needed")
+            throw failure("the texts of the database are \(encoding), and UTF8 is needed")
         }
         guard cpq_setnonblocking(handle, 1) == 0, cpq_enterPipelineMode(handle) == 1 else { throw failure() }
     }

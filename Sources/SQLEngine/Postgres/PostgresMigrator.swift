@@ -69,8 +69,7 @@ package struct PostgresMigrator: Sendable {
         let end = MonotonicClock.now() + patience
         while true {
             do {
-                return try attempt(migration, connection, options)
-            } catch is MadeMeanwhile {
+                if try attempt(migration, connection, options) { return }
                 // Or something else has the table's name for ever.
                 guard MonotonicClock.now() < end else {
                     throw MigrationError.occupied(
@@ -94,15 +93,16 @@ package struct PostgresMigrator: Sendable {
     /// Tells whether others held a lock that the migration needs, or it and the others waited for each other.
     private static func isHeldUp(_ cause: SQLError) -> Bool { ["55P03", "40P01"].contains(cause.sqlState) }
 
-    /// Another node has made the first table at this moment.
-    private struct MadeMeanwhile: Error {}
-
     /// Does nothing when another node has run the migration since.
-    private func attempt(_ migration: Migration, _ connection: PostgresConnection, _ options: PostgresOptions) throws {
+    /// - Returns: false when another node has made the first table at this moment.
+    private func attempt(_ migration: Migration, _ connection: PostgresConnection, _ options: PostgresOptions) throws -> Bool {
         try connection.begin(.write)
         do {
             // Another node's migration is waited for: nobody else waits behind that.
-            try makeTable(connection)
+            guard try makeTable(connection) else {
+                connection.rollback()
+                return false
+            }
             // Reading goes on.
             try connection.run("LOCK TABLE campanile_schema IN EXCLUSIVE MODE")
             if try recognise(connection) < migration.version {
@@ -112,6 +112,7 @@ package struct PostgresMigrator: Sendable {
                 try apply(migration, connection)
             }
             try connection.commit()
+            return true
         } catch {
             connection.rollback()
             throw error
@@ -120,15 +121,16 @@ package struct PostgresMigrator: Sendable {
 
     /// In the transaction of the first migration: where that fails, because the tables of another application have its tables' names,
     /// nothing is left behind.
-    private func makeTable(_ connection: PostgresConnection) throws {
+    private func makeTable(_ connection: PostgresConnection) throws -> Bool {
         do {
             try connection.script(
                 """
                 CREATE TABLE IF NOT EXISTS campanile_schema (
                     version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())
                 """)
+            return true
         } catch let error as SQLError where ["23505", "42710", "42P07", "40001"].contains(error.sqlState) {
-            throw MadeMeanwhile()
+            return false
         }
     }
 
