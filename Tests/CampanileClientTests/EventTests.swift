@@ -17,7 +17,8 @@ struct EventTests {
     @Test("an event beyond a mebibyte is refused and not gathered")
     func tooLong() {
         var parser = EventStreamParser()
-        #expect(throws: EventStreamParser.TooLong.self) { try parser.feed(Data(repeating: 0x61, count: 1 << 20 + 1)) }
+        let failure = #expect(throws: ClientFailure.self) { try parser.feed(Data(repeating: 0x61, count: 1 << 20 + 1)) }
+        #expect(failure?.detail == "an event of more than 1048576 bytes")
     }
 
     private static func badge(_ count: Int) -> String {

@@ -10,8 +10,6 @@ struct ServerSentEvent: Hashable, Sendable {
 
 /// Parses `text/event-stream`, in pieces of any size.
 struct EventStreamParser {
-    struct TooLong: Error {}
-
     /// The most bytes of one event.
     static let eventBytes = 1 << 20
 
@@ -34,7 +32,7 @@ struct EventStreamParser {
         self.retry = retry
     }
 
-    mutating func feed(_ bytes: Data) throws(TooLong) -> [ServerSentEvent] {
+    mutating func feed(_ bytes: Data) throws(ClientFailure) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         for byte in bytes {
             defer { endedWithCR = byte == 0x0D }
@@ -44,7 +42,9 @@ struct EventStreamParser {
                 if let event = endLine() { events.append(event) }
             default:
                 line.append(byte)
-                guard line.count + data.count <= EventStreamParser.eventBytes else { throw TooLong() }
+                guard line.count + data.count <= EventStreamParser.eventBytes else {
+                    throw ClientFailure(.unknown, detail: "an event of more than \(EventStreamParser.eventBytes) bytes")
+                }
             }
         }
         return events

@@ -16,17 +16,6 @@ public struct AlertImageFetch: Sendable {
     /// The most redirections in a row that are followed.
     public static let redirectionLimit = 5
 
-    /// The reason why an answer brings no image.
-    enum Refusal: Error, Hashable {
-        /// Not an address to fetch from, at first or after a redirection.
-        case address
-        case redirections
-        case status(Int)
-        /// Another type than `AlertImageType` has, by the answer's head or by the file.
-        case type
-        case size
-    }
-
     /// A fetched image.
     struct Image: Hashable, Sendable {
         let type: AlertImageType
@@ -83,36 +72,38 @@ public struct AlertImageFetch: Sendable {
         }
     }
 
-    /// - Throws: `Refusal`, or the transport's error.
+    /// - Throws: the transport's error; or `URLError`: `unsupportedURL` for an address that isn't fetched from, at first or after a redirection,
+    ///   `httpTooManyRedirects`, `badServerResponse` for a status, `cannotDecodeContentData` for another type than `AlertImageType` has, by the
+    ///   answer's head or by the file, `dataLengthExceedsMaximum`.
     func image(at url: URL) async throws -> Image {
         var address = url
         for _ in 0...AlertImageFetch.redirectionLimit {
-            guard ImageAddress.checked(address) != nil else { throw Refusal.address }
+            guard ImageAddress.checked(address) != nil else { throw URLError(.unsupportedURL) }
             let call = HTTPCall(url: address, headers: ["Accept": AlertImageType.accepted])
             let answer = try await transport.open(call)
             guard let next = answer.redirection(from: address) else { return try await read(answer) }
             address = next
         }
-        throw Refusal.redirections
+        throw URLError(.httpTooManyRedirects)
     }
 
     /// Reads the body to its end. An error drops it, and with it the connection.
     private func read(_ answer: HTTPStream) async throws -> Image {
-        guard answer.status == 200 else { throw Refusal.status(answer.status) }
-        guard AlertImageType(contentType: answer.headers["content-type"]) != nil else { throw Refusal.type }
+        guard answer.status == 200 else { throw URLError(.badServerResponse) }
+        guard AlertImageType(contentType: answer.headers["content-type"]) != nil else { throw URLError(.cannotDecodeContentData) }
         let length = answer.headers["content-length"].flatMap { Int($0) } ?? 0
-        guard length <= AlertImageFetch.byteLimit else { throw Refusal.size }
+        guard length <= AlertImageFetch.byteLimit else { throw URLError(.dataLengthExceedsMaximum) }
         var content = Data()
         // A buffer that grows is copied.
         content.reserveCapacity(max(0, length))
         for try await piece in answer.body {
-            guard content.count + piece.count <= AlertImageFetch.byteLimit else { throw Refusal.size }
+            guard content.count + piece.count <= AlertImageFetch.byteLimit else { throw URLError(.dataLengthExceedsMaximum) }
             content += piece
         }
         // A cancelled task ends the loop as if the body were complete.
         try Task.checkCancellation()
         // By the file, because iOS looks into it too, and servers name their images wrongly.
-        guard let type = AlertImageType(content: content) else { throw Refusal.type }
+        guard let type = AlertImageType(content: content) else { throw URLError(.cannotDecodeContentData) }
         return Image(type: type, content: content)
     }
 }
