@@ -143,7 +143,7 @@ struct LookalikeTests {
             "sec-websocket-version": ["13"], "sec-websocket-key": ["dGhlIHNhbXBsZSBub25jZQ=="],
         ]
         fields.merge(changes) { _, new in new }
-        #expect(throws: CableRefusal.self) {
+        #expect(throws: ClientError.self) {
             try CableUpgrade(isGET: true, isHTTP11: true, origins: OriginRule(allowed: ["https://key.example"]), scheme: nil) {
                 fields["\($0)"] ?? []
             }

@@ -41,18 +41,9 @@ struct CableResource: Sendable {
     }
 
     private func upgrade(_ request: Request) throws -> CableUpgrade {
-        do throws(CableRefusal) {
-            return try CableUpgrade(
-                isGET: request.method == .get, isHTTP11: !request.isHTTP10, origins: origins.rule,
-                scheme: origins.proxies.scheme(of: request), headers: request.headers)
-        } catch {
-            switch error {
-            case .notWebSocket, .unsupportedVersion:
-                throw ClientError(.upgradeRequired, detail: error.sentence, remedy: .webSocket)
-            case .malformedKey: throw ClientError(.malformedRequest, detail: error.sentence)
-            case .foreignOrigin: throw ClientError(.forbidden, detail: error.sentence)
-            }
-        }
+        try CableUpgrade(
+            isGET: request.method == .get, isHTTP11: !request.isHTTP10, origins: origins.rule,
+            scheme: origins.proxies.scheme(of: request), headers: request.headers)
     }
 }
 

@@ -86,13 +86,9 @@ package struct Dispatcher: Sendable {
         switch error {
         case let error as ClientError: return error.response(requestID: request.id)
         case let refusal as Refusal: return ClientError(refusal).response(requestID: request.id)
-        case let error as Publisher.PartlyCreated:
-            let outcome =
-                "Some of the users have their notification. Repeat the call with the same Idempotency-Key: it goes on after them."
-            guard let cause = error.cause else { return ClientError.unavailable(outcome).response(requestID: request.id) }
-            return unavailable(cause, outcome, request)
-        case let error as Inboxes.PartlyMarked where error.cause.isUnavailable || error.cause.code == .closed:
-            return unavailable(error.cause, "Some of the notifications may be marked read already; try again.", request)
+        case let error as PartlyDone where error.mayPass:
+            guard let cause = error.cause else { return ClientError.unavailable(error.outcome).response(requestID: request.id) }
+            return unavailable(cause, error.outcome, request)
         case let error as SQLError where error.code == .commitUnknown:
             logger.warning(
                 "Nobody knows whether a request's change was made.",

@@ -91,6 +91,10 @@ package struct ClientError: Error, Sendable {
         ClientError(.unauthorized, detail: detail, remedy: .authenticate(challenge: challenge))
     }
 
+    static func notWebSocket(_ detail: String) -> ClientError {
+        ClientError(.upgradeRequired, detail: detail, remedy: .webSocket)
+    }
+
     static func tooManyStreams(_ detail: String) -> ClientError {
         ClientError(.tooManyStreams, detail: detail, remedy: .retry(afterSeconds: 5))
     }
@@ -101,7 +105,7 @@ package struct ClientError: Error, Sendable {
 }
 
 /// A mistake in one field of a request.
-package struct FieldError: Error, Hashable, Sendable {
+package struct FieldError: Hashable, Sendable {
     package enum Code: String, CaseIterable, Sendable {
         case required
         case unknown

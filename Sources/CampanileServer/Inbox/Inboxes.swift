@@ -249,15 +249,10 @@ struct Inboxes: Sendable {
                     try mark(marking, &inbox, device: device, in: transaction)
                 }
             } catch let error as SQLError where marking.through != nil && error.code != .commitUnknown {
-                throw PartlyMarked(cause: error)
+                throw PartlyDone(cause: error, outcome: "Some of the notifications may be marked read already; try again.")
             }
         } while !marking.isDone
         return (marking.updated, marking.badge)
-    }
-
-    /// Part of the marking was done when the database failed, and that stays.
-    struct PartlyMarked: Error {
-        let cause: SQLError
     }
 
     /// The progress of marking everything read.

@@ -1,6 +1,17 @@
 import SQLEngine
 import Synchronization
 
+/// A call of several transactions that ended before its last. What the others did stays.
+struct PartlyDone: Error {
+    /// The database's error; nil when the client is gone.
+    let cause: SQLError?
+    /// The outcome, and what to do about it: a sentence for the client.
+    let outcome: String
+
+    /// True if the same call may go on later.
+    var mayPass: Bool { cause.map { $0.isUnavailable || $0.code == .closed } ?? true }
+}
+
 /// The turns of the calls for many users: one part of them at most waits for the writer, so others wait for one part at most, however
 /// many calls there are.
 final class PartTurns: Sendable {

@@ -89,9 +89,12 @@ package struct Publisher: Sendable {
     // MARK: - Parts
 
     /// Some of the users have their notification, and keep it.
-    struct PartlyCreated: Error {
-        /// The database's error; nil when the client is gone.
-        let cause: SQLError?
+    private static func partlyCreated(_ cause: SQLError?) -> PartlyDone {
+        PartlyDone(
+            cause: cause,
+            outcome:
+                "Some of the users have their notification. Repeat the call with the same Idempotency-Key: it goes on after them."
+        )
     }
 
     /// The state of a call after one of its transactions.
@@ -116,13 +119,13 @@ package struct Publisher: Sendable {
                 // Another node has noted a part twice meanwhile: it goes on with the call.
                 throw ClientError(.idempotencyConflict)
             } catch let error as SQLError where expected > 0 && (error.isUnavailable || error.code == .closed) {
-                throw PartlyCreated(cause: error)
+                throw Self.partlyCreated(error)
             }
             switch step {
             case .ended(let answer, let isReplay): return (answer, isReplay)
             case .begun(let count): (made, expected) = (count, count)
             }
-            if isAbandoned() { throw PartlyCreated(cause: nil) }
+            if isAbandoned() { throw Self.partlyCreated(nil) }
         }
     }
 

@@ -32,7 +32,7 @@ struct UnknownCommitTests {
 
     private func expectsUnknown(_ work: () async throws -> Void) async {
         let error = await #expect(throws: (any Error).self) { try await work() }
-        let cause = (error as? Publisher.PartlyCreated)?.cause ?? error as? SQLError
+        let cause = (error as? PartlyDone)?.cause ?? error as? SQLError
         #expect(cause?.code == .commitUnknown && proxy.lostCommits == 1)
     }
 

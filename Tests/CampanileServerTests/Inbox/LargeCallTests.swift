@@ -48,7 +48,7 @@ import Testing
         app: String = "default"
     ) async {
         let parts = Atomic<Int>(0)
-        await #expect(throws: Publisher.PartlyCreated.self) {
+        await #expect(throws: PartlyDone.self) {
             try await publisher.publish(new, app: app, once: key) {
                 parts.add(1, ordering: .relaxed).newValue == number
             }

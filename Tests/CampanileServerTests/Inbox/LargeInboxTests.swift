@@ -203,7 +203,7 @@ struct LargeInboxTests {
         let database = try fixture.database
         // The server stops after the first part: the call ends with an error.
         database.onCommit { _ in database.close() }
-        await #expect(throws: Inboxes.PartlyMarked.self) {
+        await #expect(throws: PartlyDone.self) {
             try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: Fixture.token("a"))
         }
         let again = try Database(path: fixture.folder.database)

@@ -2,27 +2,6 @@ import CampanileCore
 import Crypto
 import FoundationEssentials
 
-/// The reason why a request is not upgraded.
-enum CableRefusal: Error, Hashable {
-    /// It doesn't ask for a WebSocket.
-    case notWebSocket
-    /// It requests another version than 13.
-    case unsupportedVersion
-    case malformedKey
-    /// A page of an origin that isn't allowed.
-    case foreignOrigin
-
-    /// The sentence for the client.
-    var sentence: String {
-        switch self {
-        case .notWebSocket: "This resource speaks WebSocket only: the request must ask for that upgrade."
-        case .unsupportedVersion: "Sec-WebSocket-Version must be 13."
-        case .malformedKey: "Sec-WebSocket-Key must occur once and hold 16 bytes in Base64."
-        case .foreignOrigin: "Pages of this origin are not allowed to connect; allowed_origins names those that are."
-        }
-    }
-}
-
 /// A request for a WebSocket that can be accepted (RFC 6455 section 4.2), and the answer to it.
 struct CableUpgrade: Sendable, Equatable {
     /// ActionCable's protocol, and AnyCable's extension of it.
@@ -42,18 +21,22 @@ struct CableUpgrade: Sendable, Equatable {
     ///   - isHTTP11: whether the request's version is HTTP/1.1.
     ///   - scheme: the page's scheme, if it is known.
     ///   - headers: all values of a header field by its name in lower case.
+    /// - Throws: `ClientError` when the request is not upgraded.
     init(
         isGET: Bool, isHTTP11: Bool, origins: OriginRule, scheme: WebScheme?, headers: (StaticString) -> [String]
-    ) throws(CableRefusal) {
+    ) throws(ClientError) {
         guard isGET, isHTTP11, CableUpgrade.list(headers("upgrade"), holds: "websocket"),
             CableUpgrade.list(headers("connection"), holds: "upgrade")
-        else { throw .notWebSocket }
-        guard headers("sec-websocket-version") == ["13"] else { throw .unsupportedVersion }
+        else { throw .notWebSocket("This resource speaks WebSocket only: the request must ask for that upgrade.") }
+        guard headers("sec-websocket-version") == ["13"] else { throw .notWebSocket("Sec-WebSocket-Version must be 13.") }
         let keys = headers("sec-websocket-key")
         guard let key = keys.first, keys.count == 1, key.utf8.count == 24, Data(base64Encoded: key)?.count == 16 else {
-            throw .malformedKey
+            throw ClientError(.malformedRequest, detail: "Sec-WebSocket-Key must occur once and hold 16 bytes in Base64.")
         }
-        guard origins.allows(scheme: scheme, headers) else { throw .foreignOrigin }
+        guard origins.allows(scheme: scheme, headers) else {
+            throw ClientError(
+                .forbidden, detail: "Pages of this origin are not allowed to connect; allowed_origins names those that are.")
+        }
         acceptKey = CableUpgrade.acceptKey(for: key)
         let offered = headers("sec-websocket-protocol")
         subprotocol = Subprotocol.allCases.first { CableUpgrade.list(offered, holds: $0.rawValue, isCaseSensitive: true) }
