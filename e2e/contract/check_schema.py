@@ -51,10 +51,23 @@ def read(path):
         return file.read()
 
 
-def unlisted(tables, page):
-    """The tables that the page's list doesn't have."""
-    listed = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`[^|]*) \|", page.split("## The tables")[1], re.MULTILINE))))
-    return [f"docs/architecture.md lists no table {name}" for name in sorted(tables - listed)]
+def tables_of_postgres():
+    """Those that the migrations make, and those that the program makes: for its migrations and for a move."""
+    paths = glob.glob(os.path.join(ROOT, "migrations", "postgres", "*.sql"))
+    sources = [os.path.join(ROOT, "Sources", *path) for path in (
+        ("SQLEngine", "Postgres", "PostgresMigrator.swift"), ("CampanileServer", "Store", "Move", "MoveTarget.swift"))]
+    return {name for path in paths + sources for name in re.findall(r"^ *CREATE TABLE (?:IF NOT EXISTS )?(\w+)", read(path), re.MULTILINE)}
+
+
+def mislisted(sqlite, postgres, page):
+    """What the page's list of tables lacks, has besides, or says of the wrong store."""
+    wrong, stores = [], {"SQLite": sqlite - postgres, "PostgreSQL": postgres - sqlite, "": sqlite & postgres}
+    listed = {}
+    for names, mark in re.findall(r"^\| (`[^|]*) \| (?:(SQLite|PostgreSQL): )?", page.split("## The tables")[1].split("\n## ")[0], re.MULTILINE):
+        listed |= dict.fromkeys(re.findall(r"`(\w+)`", names), mark)
+    for mark, names in stores.items():
+        wrong += [f"docs/architecture.md lists no table {name} of {mark or 'both stores'}" for name in sorted(names) if listed.get(name) != mark]
+    return wrong + [f"docs/architecture.md lists {name}, which is no table" for name in sorted(set(listed) - sqlite - postgres)]
 
 
 def main():
@@ -67,13 +80,13 @@ def main():
                           (" STRICT,", ""), ("    badge_attempts     INTEGER NOT NULL DEFAULT 0,\n", "")):
         if before not in text or not differences(described([text.replace(before, after, 1)]), real):
             wrong.append(f"control: {before.strip()!r} for {after.strip()!r} was not seen")
-    tables = {name for kind, name in real if kind == "table"}
-    for path in glob.glob(os.path.join(ROOT, "migrations", "postgres", "*.sql")):
-        tables |= set(re.findall(r"^CREATE TABLE (\w+)", read(path), re.MULTILINE))
+    tables = {name for kind, name in real if kind == "table"}, tables_of_postgres()
     page = read(os.path.join(ROOT, "docs", "architecture.md"))
-    wrong += unlisted(tables, page)
-    if not unlisted(tables, page.replace("| `events` |", "| `event` |")):
-        wrong.append("control: a table that architecture.md doesn't list was not seen")
+    wrong += mislisted(*tables, page)
+    for before, after, seen in (("| `events` |", "| `event` |", 2), ("| `write_proofs` | PostgreSQL:", "| `write_proofs` |", 1),
+                                ("| `left_tokens` |", "| `left_tokens` | SQLite:", 1)):
+        if before not in page or len(mislisted(*tables, page.replace(before, after))) != seen:
+            wrong.append(f"control: {after.strip()!r} in architecture.md was not seen")
     for line in wrong:
         print(line)
     print(f"check_schema: {len(real)} things compared, {len(wrong)} wrong")
