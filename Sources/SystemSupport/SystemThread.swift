@@ -1,13 +1,12 @@
 import Glibc
 
-/// A refusal of the system's: of a thread, a file or a socket.
+/// An error of a thread, a file or a socket, in words.
 package struct SystemError: Error, CustomStringConvertible {
     package let description: String
-    /// The reason alone: the end of a sentence that begins with the name of a file.
+    /// Of a file, the end of a sentence that begins with its name; else the same as `description`.
     package let reason: String
 
-    /// - Parameter sentence: the reason as a whole.
-    package init(_ sentence: String) { (description, reason) = (sentence, sentence) }
+    package init(_ description: String) { (self.description, reason) = (description, description) }
 
     /// - Parameter code: as in `errno`.
     init(code: Int32) { self.init(String(cString: strerror(code))) }

@@ -72,9 +72,9 @@ public struct AlertImageFetch: Sendable {
         }
     }
 
-    /// - Throws: the transport's error; or `URLError`: `unsupportedURL` for an address that isn't fetched from, at first or after a redirection,
-    ///   `httpTooManyRedirects`, `badServerResponse` for a status, `cannotDecodeContentData` for another type than `AlertImageType` has, by the
-    ///   answer's head or by the file, `dataLengthExceedsMaximum`.
+    /// - Throws: the transport's error; or `URLError`: `unsupportedURL` for an address that isn't fetched from, at first or after a
+    ///   redirection, `httpTooManyRedirects`, `badServerResponse` for a status, `cannotDecodeContentData` for another type than
+    ///   `AlertImageType` has, by the answer's head or by the file, `dataLengthExceedsMaximum`.
     func image(at url: URL) async throws -> Image {
         var address = url
         for _ in 0...AlertImageFetch.redirectionLimit {

@@ -1,8 +1,8 @@
 import SQLEngine
 import Synchronization
 
-/// A call of several transactions that ended before its last. What the others did stays.
-struct PartlyDone: Error {
+/// The error of a call of several transactions that ended before the last of them; what the earlier ones did stays.
+struct PartlyDone: Error, CustomStringConvertible {
     /// The database's error; nil when the client is gone.
     let cause: SQLError?
     /// The outcome, and what to do about it: a sentence for the client.
@@ -10,6 +10,7 @@ struct PartlyDone: Error {
 
     /// True if the same call may go on later.
     var mayPass: Bool { cause.map { $0.isUnavailable || $0.code == .closed } ?? true }
+    var description: String { "It was done in part. " + (cause?.description ?? "The client is gone.") }
 }
 
 /// The turns of the calls for many users: one part of them at most waits for the writer, so others wait for one part at most, however

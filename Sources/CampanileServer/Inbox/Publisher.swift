@@ -59,7 +59,7 @@ package struct Publisher: Sendable {
     ///   - key: nil for a call that may not be repeated. One for many users has a key.
     ///   - isAbandoned: true if the client is gone: then a call for many users stops after its part.
     /// - Throws: `ClientError` 409 while a request with the key is under way, 422 when the key came with another body;
-    ///   `PartlyCreated`.
+    ///   `PartlyDone`.
     func publish(
         _ new: NewNotification, app: String, once key: IdempotencyKey?, isAbandoned: @Sendable () -> Bool = { false }
     ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
@@ -88,7 +88,7 @@ package struct Publisher: Sendable {
 
     // MARK: - Parts
 
-    /// Some of the users have their notification, and keep it.
+    /// Returns the error of a call that gave a notification to some of its users, who keep it.
     private static func partlyCreated(_ cause: SQLError?) -> PartlyDone {
         PartlyDone(
             cause: cause,

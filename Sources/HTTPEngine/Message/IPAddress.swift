@@ -107,9 +107,10 @@ package struct IPNetwork: Hashable, Sendable {
         self.prefixLength = prefixLength
     }
 
-    /// The network that a text names, and the address in it, which has bits beyond the network's unless it is the network's first.
+    /// Reads a network, and the address by which the text names it. That may have bits beyond the prefix, as in `10.1.2.3/8`: then it isn't
+    /// the network's own address, and the caller decides whether that is a mistake.
     /// - Parameter text: `10.0.0.0/8`, `2001:db8::/32`, or one address.
-    /// - Returns: nil for another text.
+    /// - Returns: nil if the text is neither.
     package static func parse(_ text: String) -> (network: IPNetwork, address: IPAddress)? {
         let parts = text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count <= 2, let address = IPAddress(parts[0]) else { return nil }

@@ -58,7 +58,7 @@ enum APNsReason: String, CaseIterable {
 }
 
 extension SimulatedRefusal {
-    /// A refusal of APNs', which says its reason.
+    /// APNs' refusal for one of its reasons.
     /// - Parameter timestamp: with 410, when the token was known to be dead, in milliseconds since 1970.
     static func apns(_ reason: APNsReason, timestamp: Int64? = nil, explanation: String? = nil) -> SimulatedRefusal {
         apns(status: reason.status, reason: reason.rawValue, timestamp: timestamp, explanation: explanation)

@@ -123,7 +123,7 @@ private struct FormBody {
 }
 
 extension SimulatedRefusal {
-    /// A refusal of the token endpoint's (RFC 6749 section 5.2).
+    /// The token endpoint's refusal (RFC 6749 section 5.2).
     fileprivate static func token(_ error: String, _ description: String) -> SimulatedRefusal {
         SimulatedRefusal(
             answer: SimulatedAnswer(

@@ -24,14 +24,14 @@ enum FCMErrorCode: String, CaseIterable {
     }
 }
 
-/// A field at fault of a message to FCM.
+/// A field of a message to FCM that is at fault.
 struct FCMViolation {
     let field: String
     let description: String
 }
 
 extension SimulatedRefusal {
-    /// A refusal of FCM's own.
+    /// FCM's own refusal.
     static func fcm(_ code: FCMErrorCode, _ message: String, violations: [FCMViolation] = []) -> SimulatedRefusal {
         fcm(status: code.status, code: code.rawValue, message: message, violations: violations)
     }

@@ -37,7 +37,8 @@ struct SimulatedRefusal: Error {
     let answer: SimulatedAnswer
     /// Its name in the log.
     let reason: String
-    /// A sentence of the simulator's, where the service's reason doesn't tell enough.
+    /// For FCM, the first field that is at fault, and what is wrong with it; for APNs, a sentence of the simulator's where Apple's reason
+    /// doesn't tell enough.
     var explanation: String?
 }
 

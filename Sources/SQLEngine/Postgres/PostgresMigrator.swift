@@ -119,8 +119,9 @@ package struct PostgresMigrator: Sendable {
         }
     }
 
-    /// In the transaction of the first migration: where that fails, because the tables of another application have its tables' names,
-    /// nothing is left behind.
+    /// Makes the table of the migrations, in the transaction of the first: where that fails, because the tables of another application have
+    /// its tables' names, nothing is left behind.
+    /// - Returns: false when another node has made it at this moment.
     private func makeTable(_ connection: PostgresConnection) throws -> Bool {
         do {
             try connection.script(
