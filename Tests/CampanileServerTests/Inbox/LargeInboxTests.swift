@@ -195,6 +195,33 @@ struct LargeInboxTests {
         #expect(try fixture.inboxes.notification(created, fixture.alice).readAt == nil)
     }
 
+    @Test(
+        "an error amid marking a large inbox read is answered with 500; the log says that it was done in part, and why",
+        .aboutTheFile)
+    func refused() async throws {
+        let fixture = try Fixture()
+        _ = try Self.fill(fixture, Limits.markedPerTransaction + 1) { _ in false }
+        try fixture.database.writeBlocking {
+            _ = try $0.connection.run(
+                """
+                CREATE TRIGGER refused BEFORE UPDATE ON notifications WHEN OLD.title = '1001'
+                BEGIN SELECT RAISE(ABORT, 'not this one'); END
+                """)
+        }
+        fixture.store.close()
+        let log = KeptLog()
+        try await stopping(
+            try await RunningServer(folder: fixture.folder, clock: fixture.clock, logger: log.logger)
+        ) { server in
+            let alice = try await server.user()
+            let answer = try await server.client.post("/notifications/mark_all_read", "{}", as: alice)
+            #expect((answer.status, answer.code) == (500, "internal_error"))
+            #expect(try await server.client.get("/badge", as: alice).json["unread_count"]?.int == 1)
+            let line = try #require(log.lines.first { $0.hasPrefix("error A request failed.") })
+            #expect(line.contains("It was done in part. ") && line.contains("not this one"))
+        }
+    }
+
     @Test("a device that marks a large inbox read counts as told when it is answered, and not before")
     func told() async throws {
         let fixture = try Fixture()
