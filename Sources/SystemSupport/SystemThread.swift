@@ -2,17 +2,19 @@ import Glibc
 
 /// An error of a thread, a file or a socket, in words.
 package struct SystemError: Error, CustomStringConvertible {
-    package let description: String
-    /// Of a file, the end of a sentence that begins with its name; else the same as `description`.
+    /// The file that the error is about.
+    private let path: String?
+    /// The end of a sentence that begins with the file's path, or without a file the error's words.
     package let reason: String
 
-    package init(_ description: String) { (self.description, reason) = (description, description) }
+    package var description: String { path.map { "\($0) \(reason)." } ?? reason }
+
+    package init(_ description: String) { (path, reason) = (nil, description) }
 
     /// - Parameter code: as in `errno`.
     init(code: Int32) { self.init(String(cString: strerror(code))) }
 
-    /// - Parameter reason: the end of a sentence that begins with the path.
-    init(_ path: String, _ reason: String) { (description, self.reason) = ("\(path) \(reason).", reason) }
+    init(_ path: String, _ reason: String) { (self.path, self.reason) = (path, reason) }
 }
 
 /// A thread of the operating system, for loops that block. It receives no signals: those belong to the program.

@@ -91,7 +91,7 @@ package struct ClientError: Error, Sendable {
         ClientError(.unauthorized, detail: detail, remedy: .authenticate(challenge: challenge))
     }
 
-    static func notWebSocket(_ detail: String) -> ClientError {
+    static func upgradeRequired(_ detail: String) -> ClientError {
         ClientError(.upgradeRequired, detail: detail, remedy: .webSocket)
     }
 

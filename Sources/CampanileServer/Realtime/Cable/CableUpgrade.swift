@@ -27,8 +27,8 @@ struct CableUpgrade: Sendable, Equatable {
     ) throws(ClientError) {
         guard isGET, isHTTP11, CableUpgrade.list(headers("upgrade"), holds: "websocket"),
             CableUpgrade.list(headers("connection"), holds: "upgrade")
-        else { throw .notWebSocket("This resource speaks WebSocket only: the request must ask for that upgrade.") }
-        guard headers("sec-websocket-version") == ["13"] else { throw .notWebSocket("Sec-WebSocket-Version must be 13.") }
+        else { throw .upgradeRequired("This resource speaks WebSocket only: the request must ask for that upgrade.") }
+        guard headers("sec-websocket-version") == ["13"] else { throw .upgradeRequired("Sec-WebSocket-Version must be 13.") }
         let keys = headers("sec-websocket-key")
         guard let key = keys.first, keys.count == 1, key.utf8.count == 24, Data(base64Encoded: key)?.count == 16 else {
             throw ClientError(.malformedRequest, detail: "Sec-WebSocket-Key must occur once and hold 16 bytes in Base64.")
