@@ -21,13 +21,11 @@ package final class Housekeeping: Sendable {
     let pause: Duration
 
     package init(
-        database: Store, settings: Configuration.Retention = .init(), broadcasts: BroadcastKeeping = .init(), world: World,
-        logger: Logger,
+        database: Store, configuration: Configuration, world: World, logger: Logger,
         isMine: @escaping @Sendable () -> Bool = { true }, beginsWithRetention: Bool = true, pause: Duration? = nil
     ) {
         self.database = database
-        self.settings = settings
-        self.broadcasts = broadcasts
+        (settings, broadcasts) = (configuration.retention, configuration.broadcasts)
         self.world = world
         self.logger = logger
         self.isMine = isMine

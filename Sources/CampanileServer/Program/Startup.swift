@@ -242,7 +242,7 @@ struct Startup: Sendable {
     private func work(_ parts: Parts) -> Work {
         let node = parts.state.node
         let housekeeping = Housekeeping(
-            database: parts.database, settings: configuration.retention, world: world, logger: logger,
+            database: parts.database, configuration: configuration, world: world, logger: logger,
             isMine: { [leases = node.leases] in leases.areFirst }, beginsWithRetention: node.beginsWithRetention)
         let backups = BackupSchedule(database: parts.database, configuration: configuration, world: world, logger: logger)
         return Work(

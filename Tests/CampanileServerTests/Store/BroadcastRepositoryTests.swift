@@ -1,4 +1,5 @@
 import CampanileCore
+import Logging
 import SQLEngine
 import Testing
 
@@ -124,6 +125,28 @@ struct BroadcastRepositoryTests {
         fixture.clock.advance(milliseconds: 300_001)
         _ = try await fixture.store.write { try $0.broadcasts.purge(app: "shop", keeping, limit: 100) }
         #expect(try [6, 16, 17].map(isWhole) == [false, false, true])
+    }
+
+    @Test(
+        "the housekeeping keeps broadcasts for as long as the settings say, whether more or less than usual",
+        arguments: [60, 3_600])
+    func kept(_ seconds: Int64) async throws {
+        var configuration = Configuration()
+        configuration.broadcasts = Self.keeping(milliseconds: seconds * 1_000)
+        let housekeeping = Housekeeping(
+            database: fixture.store, configuration: configuration, world: fixture.world, logger: Logger(label: "test"),
+            pause: .zero)
+        try await add([Self.broadcast("a", "old")], configuration.broadcasts)
+        fixture.clock.advance(seconds: 20)
+        try await add([Self.broadcast("a", "young")], configuration.broadcasts)
+        func left(after more: Int64) async throws -> [Int64] {
+            fixture.clock.advance(seconds: more)
+            try await housekeeping.tidyUp()
+            return try fixture.store.readBlocking { try $0.broadcasts.after(0, app: "shop", limit: 10) }.map(\.offset)
+        }
+        #expect(try await left(after: seconds - 25) == [1, 2])
+        #expect(try await left(after: 10) == [2])
+        #expect(try await left(after: 20) == [])
     }
 
     @Test("what was dropped stays known where nodes' clocks differ")

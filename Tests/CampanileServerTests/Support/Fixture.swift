@@ -310,3 +310,14 @@ extension BadgePolicy {
     /// The policies under which the server counts.
     static let counted: [BadgePolicy] = [.unread, .sinceOpened]
 }
+
+extension Housekeeping {
+    /// One of a server without settings but these.
+    convenience init(
+        database: Store, settings: Configuration.Retention = .init(), world: World, logger: Logger, pause: Duration? = nil
+    ) {
+        var configuration = Configuration()
+        configuration.retention = settings
+        self.init(database: database, configuration: configuration, world: world, logger: logger, pause: pause)
+    }
+}
