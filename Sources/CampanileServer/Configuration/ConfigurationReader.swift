@@ -22,8 +22,12 @@ final class ConfigurationReader {
     private(set) var passedOver = Configuration.PassedOver()
 
     private static let variablePrefix = "CAMPANILE_"
-    /// The variables of a program that calls the server, from docs/integration.md.
-    private static let clientVariables: Set<String> = ["CAMPANILE_URL", "CAMPANILE_KEY"]
+    /// The variables of programs that call the server: of docs/integration.md, and of clients/ruby.
+    private static let clientVariables: Set<String> = [
+        "CAMPANILE_URL", "CAMPANILE_PUBLIC_URL", "CAMPANILE_APP", "CAMPANILE_KEY", "CAMPANILE_KEY_FILE",
+        "CAMPANILE_BROADCAST_KEY",
+        "CAMPANILE_BROADCAST_KEY_FILE",
+    ]
 
     init(document: ConfigurationDocument, environment: [String: String]) {
         self.document = document

@@ -368,7 +368,8 @@ struct ConfigurationProblemsTests {
 
     @Test("The clients' variables are nobody's business, and are not told")
     func clients() throws {
-        let environment = ["CAMPANILE_URL": "http://127.0.0.1:3001", "CAMPANILE_KEY": "cmp_x"]
+        let names = ["URL", "PUBLIC_URL", "APP", "KEY", "KEY_FILE", "BROADCAST_KEY", "BROADCAST_KEY_FILE"]
+        let environment = Dictionary(uniqueKeysWithValues: names.map { ("CAMPANILE_" + $0, "x") })
         #expect(try folder.load(nil, environment: environment) == Configuration())
     }
 
