@@ -222,4 +222,9 @@ class CallsTest < CampanileTest
     end
     assert_equal (wanted.map { |operation| operation["operationId"] } - STREAMS - OTHERS).sort, MADE.uniq.sort
   end
+
+  def test_a_time_stays_as_its_caller_has_it
+    ends = Time.now.localtime("+05:00").freeze
+    assert_equal ends.getutc.iso8601(3), JSON.parse(Campanile::Client.json(expires_at: ends))["expires_at"]
+  end
 end

@@ -37,4 +37,16 @@ class ErrorsTest < CampanileTest
     assert_instance_of Campanile::Problem, Campanile::Problem.of(status: 418, body: '{"code":"from_tomorrow"}', content_type: "application/problem+json")
     assert_instance_of Campanile::Problem, Campanile::Problem.of(status: 500, body: "{", content_type: "application/problem+json")
   end
+
+  # Traefik answers 404 for a container that is gone, Cloudflare 520 to 530 for an origin that is.
+  def test_what_a_proxy_answers_for_a_server_that_is_gone_may_pass
+    [404, 408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 530].each do |status|
+      assert_kind_of Campanile::Passing, Campanile::Problem.of(status: status, body: "404 page not found", content_type: "text/plain"), status
+    end
+    [400, 401, 403, 405, 413, 418].each do |status|
+      refute_kind_of Campanile::Passing, Campanile::Problem.of(status: status, body: "no", content_type: "text/plain"), status
+    end
+    own = Campanile::Problem.of(status: 404, body: '{"code":"not_found"}', content_type: "application/problem+json")
+    refute_kind_of Campanile::Passing, own
+  end
 end

@@ -114,6 +114,17 @@ class OutboxTest < RailsTest
     assert_equal %w[0 1], titles(user)
   end
 
+  def test_what_a_proxy_answers_while_no_server_is_behind_it_refuses_no_row
+    2.times { |number| Outbox.notify(user, title: number.to_s) }
+    Front.open([:refuse, 404], [:refuse, 408], [:refuse, 522]) do |front|
+      behind = client(url: front.url)
+      3.times { assert_kind_of Campanile::Passing, assert_raises(Campanile::Problem) { Outbox.drain(client: behind) } }
+      assert_equal [2, 0], [Outbox::Row.waiting.count, Outbox::Row.refused.count]
+      assert_equal 2, Outbox.drain(client: behind)
+    end
+    assert_equal %w[0 1], titles(user)
+  end
+
   def test_a_wrong_key_is_no_rows_fault
     Outbox.notify(user, title: "Hello")
     assert_raises(Campanile::Unauthorized) { Outbox.drain(client: client(key: "cmp_wrong")) }

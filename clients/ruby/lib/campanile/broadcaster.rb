@@ -22,8 +22,6 @@ module Campanile
     LAST_SECONDS = 5
     # What would refuse each of a call's broadcasts alone too.
     HOPELESS = [ConfigurationError, Unauthorized, Forbidden].freeze
-    # What proxies answer between two releases, without a code of the server's.
-    PROXIES = [404, 408].freeze
 
     Waiting = Struct.new(:stream, :data, :id, :deadline) do
       def bytes = stream.bytesize + data.bytesize
@@ -140,7 +138,7 @@ module Campanile
       settle(batch.size)
       nil
     rescue StandardError => error
-      return error if passes?(error)
+      return error if error.is_a?(Passing)
 
       # One that the server refuses is refused with its call: it is looked for, so that it keeps no other back.
       return settle(batch.size, error) if batch.one? || HOPELESS.any? { |kind| error.is_a?(kind) }
@@ -151,8 +149,6 @@ module Campanile
       end
       nil
     end
-
-    def passes?(error) = error.is_a?(Passing) || (error.instance_of?(Problem) && error.code.nil? && PROXIES.include?(error.status))
 
     def note(failure)
       @mutex.synchronize do

@@ -12,7 +12,7 @@ module Campanile
 
     # A body's text. Times are written as the server reads them (RFC 3339).
     def self.json(fields)
-      JSON.generate(fields.transform_values { |value| value.respond_to?(:to_time) && value.respond_to?(:usec) ? value.to_time.utc.iso8601(3) : value })
+      JSON.generate(fields.transform_values { |value| value.respond_to?(:to_time) && value.respond_to?(:usec) ? value.to_time.getutc.iso8601(3) : value })
     end
 
     # The address of a notification among the calls, for a producer; `user` finds it also when its deliveries are no longer kept.

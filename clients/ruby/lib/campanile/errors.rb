@@ -20,8 +20,8 @@ module Campanile
   # An answer that isn't a success (RFC 9457). Each code that a server knows has a class of its own below; another code, or an answer
   # that isn't a problem of Campanile's, such as a proxy's, is this class itself. Those that another attempt may mend are Passing.
   class Problem < Error
-    # The server, or a proxy in front of it, may answer the next attempt better.
-    PASSING = [429, 500, 502, 503, 504].freeze
+    # What proxies answer without a code of the server's while no server is behind them.
+    PROXIES = [404, 408].freeze
 
     # The HTTP status, an Integer.
     attr_reader :status
@@ -42,7 +42,7 @@ module Campanile
     def initialize(status:, members:, body: nil, retry_after: nil)
       @status, @members, @retry_after, @attempts = status, members, retry_after, 1
       super([status, code, detail || body.to_s[0, 500]].compact.join(" "))
-      extend(Passing) if PASSING.include?(status)
+      extend(Passing) if passing?
     end
 
     # The stable code, such as "invalid"; nil for an answer that isn't a problem of Campanile's.
@@ -59,6 +59,11 @@ module Campanile
 
     # The notification that has the external id already (ExternalIdTaken); nil if the server doesn't know it.
     def notification_id = @members["notification_id"]
+
+    private
+
+    # Whether the server, or a proxy in front of it, may answer the next attempt better.
+    def passing? = status == 429 || status >= 500 || (code.nil? && PROXIES.include?(status))
   end
 
   class MalformedRequest < Problem; end
