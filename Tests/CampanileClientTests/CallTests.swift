@@ -213,6 +213,26 @@ struct CallTests {
         #expect(transport.calls.count == 1)
     }
 
+    @Test("what a proxy answers while no server is behind it is tried again", arguments: [404, 408, 502, 504, 521, 530])
+    func proxys(_ status: Int) async throws {
+        let transport = ScriptedTransport { _, number in
+            number < 3 ? HTTPAnswer(status: status, body: Data("404 page not found".utf8)) : .badge(2, version: 2)
+        }
+        #expect(try await CampanileAPI.scripted(transport, retry: Waits().policy()).badge().count == 2)
+    }
+
+    @Test("nothing counts as deleted because a proxy answers 404 while no server is behind it")
+    func proxysDeletion() async {
+        let transport = ScriptedTransport { _, _ in HTTPAnswer(status: 404, body: Data("404 page not found".utf8)) }
+        let api = CampanileAPI.scripted(transport, retry: Waits().policy(attempts: 1))
+        for delete in [{ try await api.delete("n1") }, { try await api.deleteDevice("a/b") }]
+            as [@Sendable () async throws -> Void]
+        {
+            let failure = await #expect(throws: ClientFailure.self) { try await delete() }
+            #expect(failure?.kind == .unavailable)
+        }
+    }
+
     @Test("reading everything is repeated only if it says up to where")
     func readAll() async throws {
         for (newest, calls) in [(nil, 1), ("n1", 4)] as [(String?, Int)] {

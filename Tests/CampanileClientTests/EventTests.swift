@@ -89,6 +89,24 @@ struct EventTests {
         #expect(failure?.kind == (wasOpen ? .notFound : .insecure))
     }
 
+    @Test("a stream goes on past a proxy that answers 404 while no server is behind it, and ends at a 404 of the server's own")
+    func proxys() async {
+        let transport = ScriptedTransport(streams: { _, number in
+            switch number {
+            case 1: .events([], status: 404, type: "text/plain")
+            case 2: .events([Self.badge(1)])
+            default: .events([], status: 404)
+            }
+        })
+        var counts: [Int64] = []
+        let failure = await #expect(throws: ClientFailure.self) {
+            for try await badge in CampanileAPI.scripted(transport, retry: Waits().policy()).badges() {
+                counts.append(badge.count)
+            }
+        }
+        #expect(counts == [1] && failure?.kind == .notFound)
+    }
+
     @Test("connections that bring nothing are made ever less often")
     func backoff() async {
         let waits = Waits()

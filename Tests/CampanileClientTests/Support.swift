@@ -105,12 +105,14 @@ extension HTTPAnswer {
 
 extension HTTPStream {
     /// A stream of these pieces, which then ends, or breaks.
-    static func events(_ pieces: [String], status: Int = 200, breaks: (any Error)? = nil) -> HTTPStream {
+    static func events(
+        _ pieces: [String], status: Int = 200, type: String = "application/problem+json", breaks: (any Error)? = nil
+    ) -> HTTPStream {
         let body = AsyncThrowingStream<Data, any Error> { continuation in
             for piece in pieces { continuation.yield(Data(piece.utf8)) }
             continuation.finish(throwing: breaks)
         }
-        return HTTPStream(status: status, body: body)
+        return HTTPStream(status: status, headers: status == 200 ? [:] : ["content-type": type], body: body)
     }
 }
 

@@ -121,17 +121,28 @@ extension ClientFailure {
         let problem = JSONValue(data: answer.body)
         let code = problem?["code"]?.string
         let detail = problem?["detail"]?.string
+        self.init(answer: answer.status, isServers: code != nil, code: code, detail: detail, retryAfter: retryAfter)
+    }
+
+    /// - Parameters:
+    ///   - status: not of success.
+    ///   - isServers: false for the answer of another program, such as a proxy: its 404 says that no server is behind it.
+    init(answer status: Int, isServers: Bool, code: String? = nil, detail: String? = nil, retryAfter: Duration?) {
+        guard isServers || status != 404 else {
+            self.init(.unavailable, status: status, retryAfter: retryAfter)
+            return
+        }
         // Doesn't follow a redirection: the user's token is for this server only.
         self =
-            ClientFailure(status: answer.status, code: code, detail: detail, retryAfter: retryAfter)
-            ?? ClientFailure(.unreadable, status: answer.status)
+            ClientFailure(status: status, code: code, detail: detail, retryAfter: retryAfter)
+            ?? ClientFailure(.unreadable, status: status)
     }
 
     /// True if the same call may succeed later.
     var mayPass: Bool {
         switch kind {
         case .offline, .unreachable: true
-        case .unavailable: [408, 429, 500, 502, 503, 504].contains(status)
+        case .unavailable: status != 501
         default: false
         }
     }

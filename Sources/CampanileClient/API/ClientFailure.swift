@@ -18,7 +18,7 @@ public struct ClientFailure: Error, Hashable, Sendable {
         case forbidden
         /// It doesn't exist (404, 410).
         case notFound
-        /// The server can't do it now (408, 429, 500 and above).
+        /// The server can't do it now (408, 429, 500 and above; of a call, a 404 without a code, as a proxy's).
         case unavailable
         /// The request is wrong (the other 4xx): a mistake in the app.
         case refused

@@ -76,8 +76,8 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
             if !parser.lastEventID.isEmpty { call.headers["Last-Event-ID"] = parser.lastEventID }
             let stream = try await api.attempt(call, as: user) { try await api.transport.open($0) }
             guard stream.status == 200 else {
-                throw ClientFailure(status: stream.status, retryAfter: stream.retryAfter(api.retry.now))
-                    ?? ClientFailure(.unreadable, status: stream.status)
+                let isServers = stream.headers["content-type"]?.hasPrefix("application/problem+json") == true
+                throw ClientFailure(answer: stream.status, isServers: isServers, retryAfter: stream.retryAfter(api.retry.now))
             }
             wasOpen = true
             return stream.body.makeAsyncIterator()

@@ -36,15 +36,17 @@ class CampanileFailure(
     internal companion object {
         fun of(status: Int, body: String): CampanileFailure {
             val problem = json(body)
+            val code = problem["code"].text
             val kind = when (status) {
                 401 -> Kind.SIGNED_OUT
-                404 -> Kind.NOT_FOUND
+                // A 404 without a code is a proxy's, behind which no server is.
+                404 -> if (code == null) Kind.UNAVAILABLE else Kind.NOT_FOUND
                 408, 429 -> Kind.UNAVAILABLE
                 in 400..499 -> Kind.REFUSED
                 in 500..599 -> Kind.UNAVAILABLE
                 else -> Kind.UNREADABLE
             }
-            return CampanileFailure(kind, status, problem["code"].text, problem["detail"].text)
+            return CampanileFailure(kind, status, code, problem["detail"].text)
         }
     }
 }

@@ -142,8 +142,8 @@ class EventStream internal constructor(
         lock.withLock { open = stream }
         if (isEnded) stream.close()
         if (stream.status == 200) return stream
-        stream.close()
-        throw CampanileFailure.of(stream.status, "")
+        val body = stream.use { it.bytes.bufferedReader().readText() }
+        throw CampanileFailure.of(stream.status, body)
     }
 
     private fun read(bytes: InputStream, onBytes: () -> Unit, onEvent: (InboxEvent) -> Unit) {

@@ -51,8 +51,8 @@ class UrlConnectionTransport : HttpTransport {
     override fun open(call: HttpCall): HttpStream {
         val connection = begin(call)
         val status = connection.responseCode
-        val nothing = ByteArrayInputStream(ByteArray(0))
-        return HttpStream(status, if (status < 400) connection.inputStream else nothing, connection::disconnect)
+        val stream = if (status < 400) connection.inputStream else connection.errorStream
+        return HttpStream(status, stream ?: ByteArrayInputStream(ByteArray(0)), connection::disconnect)
     }
 
     private fun begin(call: HttpCall): HttpURLConnection {

@@ -55,6 +55,8 @@ internal fun callTests(tests: Tests) {
         val expected = listOf(
             Triple(problem(403, "forbidden"), CampanileFailure.Kind.REFUSED, false),
             Triple(problem(404, "not_found"), CampanileFailure.Kind.NOT_FOUND, false),
+            Triple(HttpAnswer(404, "404 page not found"), CampanileFailure.Kind.UNAVAILABLE, true),
+            Triple(HttpAnswer(521, "<html>"), CampanileFailure.Kind.UNAVAILABLE, true),
             Triple(problem(422, "invalid"), CampanileFailure.Kind.REFUSED, false),
             Triple(problem(429, "busy"), CampanileFailure.Kind.UNAVAILABLE, true),
             Triple(problem(503, "unavailable"), CampanileFailure.Kind.UNAVAILABLE, true),
@@ -74,6 +76,13 @@ internal fun callTests(tests: Tests) {
         scripted(ScriptedTransport { _, _ -> problem(404, "not_found") }).apply {
             deleteDevice("gone")
             delete("gone")
+        }
+    }
+
+    tests.test("nothing counts as deleted because a proxy answers 404 while no server is behind it") {
+        scripted(ScriptedTransport { _, _ -> HttpAnswer(404, "404 page not found") }).apply {
+            expectFailure(CampanileFailure.Kind.UNAVAILABLE) { deleteDevice("there") }
+            expectFailure(CampanileFailure.Kind.UNAVAILABLE) { delete("there") }
         }
     }
 

@@ -17,8 +17,9 @@ internal fun streamTests(tests: Tests) {
                 1 -> stream("retry: 1\n\n" + badge(1) + "id: 99\nevent: badge\nda")
                 2 -> stream("", 503)
                 3 -> throw IOException("cut")
-                4 -> stream(badge(2) + badge(3))
-                else -> stream("", 404)
+                4 -> stream("404 page not found", 404)
+                5 -> stream(badge(2) + badge(3))
+                else -> stream("""{"code":"not_found"}""", 404)
             }
         })
         val counts = mutableListOf<Long>()
@@ -26,7 +27,7 @@ internal fun streamTests(tests: Tests) {
             scripted(transport).events().run { counts += (it.change as InboxEvent.Change.Number).badge.count }
         }
         expectEqual(counts, mutableListOf(1L, 2L, 3L))
-        expectEqual(transport.calls.map { it.headers["Last-Event-ID"] }, listOf(null, "1", "1", "1", "3"))
+        expectEqual(transport.calls.map { it.headers["Last-Event-ID"] }, listOf(null, "1", "1", "1", "1", "3"))
     }
 
     tests.test("a refused token is replaced, and a stream never goes on as another user") {
