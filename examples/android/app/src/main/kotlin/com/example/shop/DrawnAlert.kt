@@ -51,7 +51,8 @@ class DrawnAlert(private val context: Context, private val push: PushPayload, pr
 
     /** The line above a thread's alerts. Android shows it from the second one on, and takes it away with the last. */
     private fun showThread(thread: String) {
-        val line = begun().setGroupSummary(true).setContentIntent(opening(thread.hashCode(), emptyMap()))
+        // Not the request of an alert with that tag: an intent of the same request has the extras of the last that was made.
+        val line = begun().setGroupSummary(true).setContentIntent(opening("thread $thread".hashCode(), emptyMap()))
         manager.notify(thread, ShownAlerts.THREAD, line.build())
     }
 
