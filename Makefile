@@ -427,8 +427,8 @@ phones: build-tests ## 10,000 simulated phones of 2,500 users under each of the 
 	@echo "==> phones: 2,500 users with four phones each, under twelve settings, and the controls; 1,000 days of reading"
 	SCRIPT_USERS=2500 READING_SEEDS=10 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=2 $(SWIFT) test --skip-build --filter '^PhoneScriptTests\.'
 
-badge-walks: build-tests ## 100,000 random events of inboxes and their phones, on both stores and under both policies; 6 minutes
-	@echo "==> badge-walks: 100,000 events, in walks of 150, on both stores and under both policies"
+badge-walks: build-tests ## 100,000 random events of inboxes and their phones, on both stores and under all three policies; 6 minutes
+	@echo "==> badge-walks: 100,000 events, in walks of 150, on both stores and under all three policies"
 	WALK_EVENTS=100000 SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=4 $(SWIFT) test --skip-build --filter BadgePropertyTests
 
 fuzz: build ## schemathesis with 10,000 examples an operation

@@ -232,7 +232,7 @@ CREATE TABLE broadcast_streams (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX broadcast_streams_dropped ON broadcast_streams (app, dropped_through);
 
--- The first answer to each Idempotency-Key, for a day. A call for many users that hasn't ended has an empty one, and the ids that its
+-- The first answer to each Idempotency-Key, for a day; to one that begins with "outbox:", for retention.outbox_keys. A call for many users that hasn't ended has an empty one, and the ids that its
 -- parts have made.
 CREATE TABLE idempotency_keys (
     api_key_id  INTEGER NOT NULL,

@@ -2,7 +2,7 @@ import ArgumentParser
 import CampanileServer
 import Glibc
 
-/// The command line. Every command takes `--database` and `--config`; output for programs goes to standard output,
+/// The command line. Every command but `simulator` takes `--database` and `--config`; output for programs goes to standard output,
 /// messages for people to standard error.
 @main
 struct Campanile: AsyncParsableCommand {

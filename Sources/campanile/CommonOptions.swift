@@ -3,7 +3,7 @@ import CampanileCore
 import CampanileServer
 import Glibc
 
-/// The options of every command: the places of the settings and the database.
+/// The options of every command but `simulator`: the places of the settings and the database.
 struct CommonOptions: ParsableArguments {
     @Option(help: "The SQLite file, or postgres://user@host/name without a password (default: data/campanile.sqlite).")
     var database: String?

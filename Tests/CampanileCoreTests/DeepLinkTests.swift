@@ -2,7 +2,7 @@ import CampanileCore
 import TestSupport
 import Testing
 
-/// The form of a deep link: contract.md, section 4.
+/// The form of a deep link: docs/deep-links.md.
 @Suite struct DeepLinkFormTests {
     @Test(
         "a relative link passes, with or without one leading slash, and stays as it was written",

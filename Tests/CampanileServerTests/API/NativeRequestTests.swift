@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// Real User-Agents, as protocols.md section 6 has them.
+/// Real User-Agents, of the kinds that docs/hotwire-native.md names.
 @Suite struct NativeRequestTests {
     private static let iPhone =
         "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// The table of contract.md section 1, row by row, and the rules of the one mechanism.
+/// The table of docs/badge.md, row by row, and the rules of the one mechanism.
 @Suite struct BadgePushTests {
     // MARK: The table
 

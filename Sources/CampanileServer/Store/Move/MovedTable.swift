@@ -16,8 +16,8 @@ struct MovedTable: Sendable {
     /// Takes the same, for a table that SQLite doesn't have.
     let insertBeside: SQL?
 
-    /// All, each after those that its rows refer to. What only one of the stores has isn't among them: `notification_data` and
-    /// `notification_payloads`, which go with the notifications, and `nodes` and `shards`; `program_state` goes last, with the end of the move.
+    /// All, each after those that its rows refer to. Not among them are the tables that only one store has, and `lane_conditions`, which
+    /// nodes find out. `program_state` goes last, with the end of the move.
     static let names = [
         "inboxes", "api_keys", "device_tokens", "notifications", "external_ids", "deliveries", "events", "departed_devices",
         "left_tokens", "tenant_badges", "app_policies",
