@@ -62,12 +62,18 @@ struct BadgeResource: Sendable {
         return .later { BadgeResource.response(try await inboxes.clear(user, device: device), request) }
     }
 
-    /// The version is the entity tag: it grows with every change of the body.
     private static func response(_ badge: Badge, _ request: Request) -> Response {
         var body = ByteBuffer(capacity: 128)
         body.appendJSON(badge)
-        let isKnown = request.method != .delete && request.knows("\"\(badge.version)\"")
-        return response(.bytes(body.finish()), .strongTag(UInt64(badge.version)), isKnown: isKnown)
+        let isKnown = request.method != .delete && request.knows("\"\(tag(of: badge))\"")
+        return response(.bytes(body.finish()), .strongTag(tag(of: badge)), isKnown: isKnown)
+    }
+
+    /// Makes the entity tag of all that the body says: users of one call have the same version, and a cache may have kept another user's
+    /// answer. (The multiplier is FNV's, of 64 bits.)
+    private static func tag(of badge: Badge) -> UInt64 {
+        func with(_ value: Int64, _ tag: UInt64) -> UInt64 { (tag ^ UInt64(bitPattern: value)) &* 0x100_0000_01b3 }
+        return with(badge.updatedAt?.milliseconds ?? -1, with(badge.unreadCount, with(badge.count, with(badge.version, 0))))
     }
 
     private static func response(_ body: Response.Body, _ tag: Response.HeaderValue, isKnown: Bool) -> Response {
