@@ -50,7 +50,8 @@ struct NotificationEdit: Sendable {
 extension NotificationContent {
     /// The fields of a request that would create this, with others in their place.
     fileprivate func members(replacing given: [JSONValue.Member]) -> [JSONValue.Member] {
-        let texts = [("title", title), ("body", body), ("category", category), ("deep_link", deepLink)]
+        // Without a body it was given none: an overlay may have given the push its own.
+        let texts = [("title", title), ("body", body.isEmpty ? nil : body), ("category", category), ("deep_link", deepLink)]
         var members: [JSONValue.Member] = texts.compactMap { name, text in text.map { .init(name, .string($0)) } }
         if let data, let value = try? JSONValue(parsing: Array(data.utf8)) { members.append(.init("data", value)) }
         members += PayloadFields(kept: payload).members

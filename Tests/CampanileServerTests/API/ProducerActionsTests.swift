@@ -108,6 +108,20 @@ import Testing
         }
     }
 
+    @Test("a notification whose push has its words from an overlay is edited, and still refuses both")
+    func editBesideOverlay() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let words = #""apns":{"aps":{"alert":{"body":"B"}}},"fcm":{"notification":{"body":"B"}}"#
+            let made = try await server.client.post("/notifications", #"{"user_id":"alice","title":"T",\#(words)}"#, as: producer)
+            let id = try #require(try made.json["id"]?.string)
+            let edited = try await server.client.patch("/notifications/\(id)", #"{"title":"New"}"#, as: producer)
+            #expect((edited.status, try edited.json["title"]?.string) == (200, "New"))
+            let refused = try await server.client.patch("/notifications/\(id)", #"{"body":"Mine"}"#, as: producer)
+            #expect(refused.status == 422)
+        }
+    }
+
     @Test("an edit is held to the rules of a creation, and what it can't change is named")
     func editMistakes() async throws {
         try await withServer { server in
