@@ -155,10 +155,10 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
     var testDescription: String { "\(status) \(body.prefix(160))" }
 
     private static func fcm(
-        _ status: Int, _ code: String, _ outcome: PushOutcome, fields: [(String, String)] = []
+        _ status: Int, _ code: String, _ outcome: PushOutcome, message: String = "m", fields: [(String, String)] = []
     ) -> FCMCase {
         let detail = #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(code)"}"#
-        let body = #"{"error":{"code":\#(status),"status":"OTHER","message":"m","details":[\#(detail)]}}"#
+        let body = #"{"error":{"code":\#(status),"status":"OTHER","message":"\#(message)","details":[\#(detail)]}}"#
         return FCMCase(status: status, body: body, outcome: outcome, fields: fields)
     }
 
@@ -183,6 +183,10 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
         google(400, "INVALID_ARGUMENT", details: violation("message.android.ttl"), .rejected),
         google(400, "INVALID_ARGUMENT", details: violation("message.token"), .tokenGone(since: nil)),
         google(400, "INVALID_ARGUMENT", details: violation("message.fid"), .tokenGone(since: nil)),
+        // FCM's own answer, which has no violation.
+        fcm(
+            400, "INVALID_ARGUMENT", .tokenGone(since: nil),
+            message: "The registration token is not a valid FCM registration token"),
         fcm(403, "SENDER_ID_MISMATCH", .tokenForeign),
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 60_000)),
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 5_000), fields: [("retry-after", "5")]),

@@ -16,7 +16,8 @@ struct FCMAnswer: Sendable {
     let status: Int
     /// `FcmError.errorCode`; without one `ErrorInfo.reason`, then `error.status`. Nil when the body can't be read.
     let code: String?
-    /// A field violation names the token or the installation ID.
+    /// A field violation names the token or the installation ID, or the message does: FCM leaves the violation out where it says
+    /// `INVALID_ARGUMENT` in an `FcmError` of its own (firebase/firebase-admin-java#1064, rails/action_push_native#141).
     let blamesToken: Bool
     let retryAfterMilliseconds: Int64?
 
@@ -32,8 +33,10 @@ struct FCMAnswer: Sendable {
         let info = details.filter { FCMAnswer.text($0["@type"])?.hasSuffix("google.rpc.ErrorInfo") ?? false }
             .compactMap { FCMAnswer.text($0["reason"]) }.first
         code = fcm ?? info ?? FCMAnswer.text(error?["status"])
-        blamesToken = details.flatMap { FCMAnswer.array($0["fieldViolations"]) }
-            .contains { ["message.token", "message.fid"].contains(FCMAnswer.text($0["field"])) }
+        blamesToken =
+            FCMAnswer.text(error?["message"])?.contains("is not a valid FCM registration token") == true
+            || details.flatMap { FCMAnswer.array($0["fieldViolations"]) }
+                .contains { ["message.token", "message.fid"].contains(FCMAnswer.text($0["field"])) }
     }
 
     private static func array(_ value: JSONValue?) -> [JSONValue] {
