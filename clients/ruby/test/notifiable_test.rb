@@ -319,41 +319,6 @@ class NotifiableTest < RailsTest
     assert_equal [[], ["Hello Bob"]], [titles(alice), titles(bob)]
   end
 
-  # Rails tells the first of them of the commit, or the last, by its version and settings.
-  def test_a_row_that_is_saved_through_two_objects_leaves_the_one_and_comes_to_the_other
-    saves = [->(message) { message.update!(recipient: bob) }, ->(message) { message.update!(subject: "Hello Bob") }]
-    [saves, saves.reverse].each do |order|
-      message = Message.create!(recipient: alice, subject: "Hello")
-      run_jobs
-      Message.transaction { order.each { |save| save.call(Message.find(message.id)) } }
-      run_jobs
-      assert_equal [[], ["Hello Bob"]], [titles(alice), titles(bob)]
-      message.destroy!
-      run_jobs
-    end
-  end
-
-  def test_a_row_that_another_object_hands_on_before_its_creation_is_committed_is_only_theirs
-    Message.transaction { Message.find(Message.create!(recipient: alice, subject: "Hello").id).update!(recipient: bob) }
-    run_jobs
-    assert_equal [[], ["Hello"]], [titles(alice), titles(bob)]
-  end
-
-  def test_a_row_whose_handing_on_was_rolled_back_stays
-    bob # before the transaction
-    message = Message.create!(recipient: alice, subject: "Hello")
-    run_jobs
-    rolled_back = ->(**options) { Message.transaction(**options) { Message.find(message.id).update!(recipient: bob) && raise(ActiveRecord::Rollback) } }
-    rolled_back.call
-    Message.transaction do
-      rolled_back.call(requires_new: true)
-      message.update!(subject: "Hello Alice")
-    end
-    assert_equal(["updated"], enqueued_jobs.map { |job| job["arguments"][2] })
-    run_jobs
-    assert_equal [["Hello Alice"], []], [titles(alice), titles(bob)]
-  end
-
   def test_a_row_that_comes_back_in_its_transaction_stays
     message = Message.create!(recipient: alice, subject: "Hello")
     run_jobs

@@ -49,11 +49,13 @@ module Campanile
 
     included do
       class_attribute :campanile_notifies, instance_accessor: false
-      after_update { Recipients.note(self) }
-      after_create_commit { RecordJob.enqueue(self, "created") }
-      after_update_commit { RecordJob.enqueue(self, "updated") }
+      after_update { campanile_note_recipient }
+      after_create_commit do
+        @campanile_former = nil
+        RecordJob.enqueue(self, "created")
+      end
+      after_update_commit { RecordJob.enqueue(self, "updated", former: campanile_former) }
       after_destroy_commit { RecordJob.enqueue(self, "destroyed") }
-      after_rollback { Recipients.take(self) unless self.class.connection.transaction_open? }
     end
 
     class_methods do
@@ -69,32 +71,16 @@ module Campanile
       def campanile_external_id(id) = "#{base_class.name}:#{id}"
     end
 
-    # Whose the rows are that a transaction hands to others. A row may be saved through several objects, and Rails tells one of them of the
-    # commit.
-    module Recipients
-      # Notes after a save whose the row was before the transaction, as its first save knew, and whose it is now.
-      def self.note(record)
-        notifies = record.class.campanile_notifies
-        return unless notifies&.belongs_to(record.class)
+    private
 
-        former, = noted[key(record)] || [notifies.recipient_of(record, before: true)]
-        now = notifies.recipient_of(record)
-        noted[key(record)] = [former, now] if former != now || noted.key?(key(record))
-      end
-
-      # Answers [the former, the present], once; nil of a row that no save handed on.
-      def self.take(record) = noted.delete(key(record))
-
-      def self.key(record) = [record.class.base_class.name, record.id]
-
-      # Those of the thread's transactions, or of the fiber's: of whom Rails gives a connection to.
-      def self.noted
-        return ActiveSupport::IsolatedExecutionState[:campanile_recipients] ||= {} if defined?(ActiveSupport::IsolatedExecutionState)
-
-        Thread.current.thread_variable_get(:campanile_recipients) || Thread.current.thread_variable_set(:campanile_recipients, {})
-      end
-      private_class_method :key, :noted
+    # Whose row it was before the transaction: its first save knows.
+    def campanile_note_recipient
+      notifies = self.class.campanile_notifies
+      @campanile_former ||= [notifies.recipient_of(self, before: true)] if notifies&.belongs_to(self.class)
     end
+
+    # The same, once: in an array, because it may have been nobody's; nil if no save told.
+    def campanile_former = @campanile_former.tap { @campanile_former = nil }
   end
 
   # Has the server agree with a row of Notifiable's.
@@ -107,11 +93,11 @@ module Campanile
     retry_on Passing, **PATIENCE
 
     # A row that is another's from now on leaves the one, for whom its job finds that out, and is created for the other.
-    def self.enqueue(record, event)
+    def self.enqueue(record, event, former: nil)
       notifies = record.class.campanile_notifies || raise(ConfigurationError, "#{record.class} includes Campanile::Notifiable and says no `notifies`")
-      former, recipient = Notifiable::Recipients.take(record) || [notifies.recipient_of(record)] * 2
-      is_handed_on = event == "updated" && former&.last != recipient&.last
-      later(record, "updated", former) if is_handed_on
+      recipient = notifies.recipient_of(record)
+      is_handed_on = former && former[0]&.last != recipient&.last
+      later(record, "updated", former[0]) if is_handed_on
       later(record, is_handed_on ? "created" : event, recipient)
     end
 
