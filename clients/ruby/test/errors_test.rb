@@ -43,7 +43,7 @@ class ErrorsTest < CampanileTest
     [404, 408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 530].each do |status|
       assert_kind_of Campanile::Passing, Campanile::Problem.of(status: status, body: "404 page not found", content_type: "text/plain"), status
     end
-    [400, 401, 403, 405, 413, 418].each do |status|
+    [400, 401, 403, 405, 413, 418, 501].each do |status|
       refute_kind_of Campanile::Passing, Campanile::Problem.of(status: status, body: "no", content_type: "text/plain"), status
     end
     own = Campanile::Problem.of(status: 404, body: '{"code":"not_found"}', content_type: "application/problem+json")

@@ -63,7 +63,7 @@ module Campanile
     private
 
     # Whether the server, or a proxy in front of it, may answer the next attempt better.
-    def passing? = status == 429 || status >= 500 || (code.nil? && PROXIES.include?(status))
+    def passing? = status == 429 || (status >= 500 && status != 501) || (code.nil? && PROXIES.include?(status))
   end
 
   class MalformedRequest < Problem; end
