@@ -37,7 +37,7 @@ public struct HTTPAnswer: Sendable {
 /// An answer with a body that continues until one side ends it.
 public struct HTTPStream: Sendable {
     public let status: Int
-    /// By the name in lower case.
+    /// By the name in lower case. A 404 without the type of a problem document is taken for a proxy's, and the stream tried again.
     public let headers: [String: String]
     /// Throws when the connection breaks; ends when the server ends it.
     public let body: AsyncThrowingStream<Data, any Error>

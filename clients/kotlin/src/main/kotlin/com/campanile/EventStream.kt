@@ -142,8 +142,10 @@ class EventStream internal constructor(
         lock.withLock { open = stream }
         if (isEnded) stream.close()
         if (stream.status == 200) return stream
-        val body = stream.use { it.bytes.bufferedReader().readText() }
-        throw CampanileFailure.of(stream.status, body)
+        // The server's own problem comes in one piece, and another program's answer needs no reading to its end.
+        val start = ByteArray(PROBLEM_BYTES)
+        val count = stream.use { it.bytes.read(start) }
+        throw CampanileFailure.of(stream.status, String(start, 0, maxOf(0, count)))
     }
 
     private fun read(bytes: InputStream, onBytes: () -> Unit, onEvent: (InboxEvent) -> Unit) {
@@ -175,5 +177,6 @@ class EventStream internal constructor(
     private companion object {
         const val FIRST_DELAY = 500L
         const val LONGEST_DELAY = 20_000L
+        const val PROBLEM_BYTES = 8_192
     }
 }
