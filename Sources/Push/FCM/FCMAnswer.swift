@@ -16,8 +16,8 @@ struct FCMAnswer: Sendable {
     let status: Int
     /// `FcmError.errorCode`; without one `ErrorInfo.reason`, then `error.status`. Nil when the body can't be read.
     let code: String?
-    /// A field violation names the token or the installation ID, or the message does: FCM leaves the violation out where it says
-    /// `INVALID_ARGUMENT` in an `FcmError` of its own (firebase/firebase-admin-java#1064, rails/action_push_native#141).
+    /// A field violation names the token or the installation ID, or the message says that the token is none. FCM's own error has the
+    /// message alone (firebase/firebase-admin-java#1064, rails/action_push_native#141).
     let blamesToken: Bool
     let retryAfterMilliseconds: Int64?
 
