@@ -3,11 +3,11 @@
 const tag = "turbo-cable-stream-source", extended = "actioncable-v1-ext-json";
 // identifier: its elements
 const wanted = new Map(), changed = new Set();
-// identifier: subscriptions unanswered; messages are an earlier one's
+// identifier: subscribes unanswered; messages are an earlier one's
 const asked = new Map();
 // A page is told once of a place it prints forever.
 const refused = new Set();
-let socket, isWelcome, heardAt, watch, failures = 0, mayReturn;
+let socket, protocol, heardAt, watch, failures = 0, mayReturn;
 
 const say = (command, more) => socket.send(JSON.stringify({ command, ...more }));
 
@@ -25,11 +25,10 @@ function change(identifier) {
 
 function subscribe(identifier) {
 	const elements = [...wanted.get(identifier)], count = asked.get(identifier);
-	if (!elements[0]) wanted.delete(identifier);
-	if (!isWelcome) return;
 	if (count >= 0) say("unsubscribe", { identifier });
 	if (!count) asked.delete(identifier);
-	if (!elements[0]) return;
+	if (!elements[0]) return wanted.delete(identifier);
+	if (!protocol) return;
 	asked.set(identifier, (count ?? 0) + 1);
 	// One may lack what another has.
 	const [place] = elements.flatMap((one) => one.place ?? []).sort((a, b) => a.offset - b.offset);
@@ -44,33 +43,34 @@ function open() {
 	socket.onmessage = ({ data }) => hear(JSON.parse(data));
 	socket.onclose = lose;
 	heardAt = Date.now();
-	watch = setInterval(() => Date.now() - heardAt > 6_500 && lose(), 1_000);
+	watch = setInterval(() => Date.now() - heardAt > 6500 && lose(), 1e3);
 }
 
 function lose() {
 	clearInterval(watch);
 	socket.onmessage = socket.onclose = null;
 	socket.close();
-	socket = isWelcome = null;
+	socket = protocol = null;
 	asked.clear();
 	wanted.forEach((elements) => elements.forEach((one) => one.live()));
-	setTimeout(open, Math.min(30_000, 500 * 1.6 ** failures++) * (0.5 + Math.random()));
+	setTimeout(open, Math.min(3e4, 500 * 1.6 ** failures++) * (0.5 + Math.random()));
 }
 
 function hear({ type, identifier, reconnect, ...more }) {
 	heardAt = Date.now();
 	if (type === "welcome") {
-		isWelcome = true;
+		protocol = socket.protocol;
 		wanted.forEach((_, each) => subscribe(each));
-	} else if (type === "ping") {
-		failures = 0;
-		if (socket.protocol === extended) say("pong");
-	} else if (type === "disconnect") {
-		mayReturn = reconnect !== false;
-	} else {
-		if (/_sub/.test(type)) asked.set(identifier, asked.get(identifier) - 1);
-		if (!asked.get(identifier)) wanted.get(identifier)?.forEach((one) => one.hear(type, more));
 	}
+	if (type === "ping") {
+		failures = 0;
+		if (protocol === extended) say("pong");
+		// Rails may have passed over one.
+		else wanted.forEach((_, each) => asked.get(each) && say("subscribe", { identifier: each }));
+	}
+	if (reconnect === false) mayReturn = false;
+	if (/_sub/.test(type)) asked.set(identifier, protocol === extended && asked.get(identifier) - 1);
+	if (!asked.get(identifier)) wanted.get(identifier)?.forEach((one) => one.hear(type, more));
 }
 
 ["online", "pageshow", "visibilitychange"].map((name) => addEventListener(name, open));
@@ -80,14 +80,14 @@ customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable fi
 
 	async connectedCallback() {
 		// For Turbo, and the page after its preview.
-		for (let wait = 99; !window.Turbo || (document.querySelector("html[data-turbo-preview]") && wait--); )
+		for (let wait = 99; !window.Turbo || (document.querySelector("[data-turbo-preview]") && wait--); )
 			await new Promise((then) => setTimeout(then, 20));
 		if (!this.isConnected || this.identifier) return;
 		Turbo.connectStreamSource(this);
-		const data = Object.entries(this.dataset).map(([key, value]) => [key.replace(/[A-Z]+/g, "_$&").toLowerCase(), value]);
-		const channel = this.getAttribute("channel"), signed_stream_name = this.getAttribute("signed-stream-name");
-		this.stream = nameIn(signed_stream_name);
-		const identifier = (this.identifier = JSON.stringify({ channel, signed_stream_name, ...Object.fromEntries(data) }));
+		const data = { channel: this.getAttribute("channel"), signed_stream_name: this.getAttribute("signed-stream-name") };
+		this.stream = nameIn(data.signed_stream_name);
+		for (const key in this.dataset) data[key.replace(/[A-Z]+/g, "_$&").toLowerCase()] = this.dataset[key];
+		const identifier = (this.identifier = JSON.stringify(data));
 		wanted.set(identifier, (wanted.get(identifier) ?? new Set()).add(this));
 		mayReturn = true;
 		this.mark();
@@ -107,31 +107,27 @@ customElements.get(tag) ? console.warn(tag, "is taken: import campanile/cable fi
 
 	attributeChangedCallback(name, _, value) {
 		// A morph takes it, a copy has it.
-		if (name === "connected") {
-			this.live(this.isLive);
-		} else if (name === "position") {
-			if (value && value !== this.marked) this.move(value);
-		} else if (this.identifier) {
-			this.disconnectedCallback();
-			this.connectedCallback();
-		}
+		if (name === "connected") return this.live(this.isLive);
+		if (name === "position") return value && value !== this.marked && this.move(value);
+		if (!this.identifier) return;
+		this.disconnectedCallback();
+		this.connectedCallback();
 	}
 
 	live(isLive = false) {
-		this.isLive = isLive;
-		this.toggleAttribute("connected", isLive);
+		this.toggleAttribute("connected", (this.isLive = isLive));
 	}
 
 	// The page was made here: new, Turbo's copy, or morphed.
 	move(position) {
 		const { place, identifier } = this, [, epoch, offset] = position.match(/^\+?(.+):(\d+)$/) ?? [];
-		this.place = epoch && !refused.has(location + epoch + offset) ? { epoch, offset: +offset } : null;
+		this.place = epoch && !refused.has(location + epoch + offset) ? { epoch, offset: +offset } : place;
 		if (!identifier) return;
 		this.mark();
-		if (this.place && (place?.epoch !== epoch || offset < place.offset)) change(identifier);
+		if (this.place !== place && (place?.epoch !== epoch || offset < place.offset)) change(identifier);
 	}
 
-	// For Turbo's copy; unlike a server's, to see morphs.
+	// For Turbo's copy, and to see morphs.
 	mark(place = this.place) {
 		if (place) this.setAttribute("position", (this.marked = `+${place.epoch}:${place.offset}`));
 	}
