@@ -134,7 +134,8 @@ struct HeadMemoryTests {
             }
         }
         #expect(outcome.result == ["handled", "engine: headersTooLarge"])
-        #expect(journal.all.map(\.status) == [200, 431])
+        // An answer is noted after it is sent, and the two connections have threads of their own.
+        #expect(journal.all.map(\.status).sorted() == [200, 431])
     }
 
     /// Longer than the library's buffer is at first, so that it comes in parts whatever the network does.
