@@ -107,7 +107,8 @@ CREATE TABLE device_tokens (
     UNIQUE (app, token)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 1);
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);
-CREATE INDEX device_tokens_due ON device_tokens (shard, app, provider, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX device_tokens_due_part ON device_tokens (shard, app, provider, platform, environment, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX device_tokens_due ON device_tokens (shard, app, provider, due_at) WHERE due_at IS NOT NULL; -- of nodes from before schema 12
 
 -- One alert owed to one device. A notification for which nothing was owed has a single row, of device 0, that says why.
 CREATE TABLE deliveries (
@@ -152,14 +153,27 @@ CREATE TABLE departed_devices (
     PRIMARY KEY (device_id, inbox_id)
 ) WITH (autovacuum_vacuum_threshold = 20, autovacuum_vacuum_scale_factor = 0);
 
--- The lanes (app and provider) that don't run.
+-- The parts of lanes that don't run.
+CREATE TABLE lane_part_conditions (
+    app         text   COLLATE "C" NOT NULL,
+    provider    text   COLLATE "C" NOT NULL,
+    platform    text   COLLATE "C" NOT NULL,
+    environment text   COLLATE "C" NOT NULL,
+    condition   text   COLLATE "C" NOT NULL CHECK (condition IN ('outage', 'parked')),
+    reason      text   NOT NULL,
+    since       bigint NOT NULL,
+    node_id     uuid   NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000', -- who found it: it holds while that node lives
+    PRIMARY KEY (app, provider, platform, environment, node_id)
+);
+
+-- The same of nodes from before schema 12, by the whole lane. Nothing reads it.
 CREATE TABLE lane_conditions (
     app       text   COLLATE "C" NOT NULL,
     provider  text   COLLATE "C" NOT NULL,
     condition text   COLLATE "C" NOT NULL CHECK (condition IN ('outage', 'parked')),
     reason    text   NOT NULL,
     since     bigint NOT NULL,
-    node_id   uuid   NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000', -- who found it: it holds while that node lives
+    node_id   uuid   NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
     PRIMARY KEY (app, provider, node_id)
 );
 

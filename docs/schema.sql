@@ -117,7 +117,8 @@ CREATE TABLE device_tokens (
     UNIQUE (app, token)
 ) STRICT;
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);
-CREATE INDEX device_tokens_due ON device_tokens (app, provider, due_at) WHERE due_at IS NOT NULL AND lease = 0;
+CREATE INDEX device_tokens_due ON device_tokens (app, provider, platform, environment, due_at)
+    WHERE due_at IS NOT NULL AND lease = 0;
 
 -- One alert owed to one device. A notification for which nothing was owed has a single row, of device 0, that says why.
 CREATE TABLE deliveries (
@@ -154,14 +155,16 @@ CREATE TABLE departed_devices (
     PRIMARY KEY (device_id, inbox_id)
 ) STRICT, WITHOUT ROWID;
 
--- The lanes (app and provider) that don't run.
-CREATE TABLE lane_conditions (
-    app       TEXT    NOT NULL,
-    provider  TEXT    NOT NULL,
-    condition TEXT    NOT NULL CHECK (condition IN ('outage', 'parked')),
-    reason    TEXT    NOT NULL,
-    since     INTEGER NOT NULL,
-    PRIMARY KEY (app, provider)
+-- The parts of lanes that don't run.
+CREATE TABLE lane_part_conditions (
+    app         TEXT    NOT NULL,
+    provider    TEXT    NOT NULL,
+    platform    TEXT    NOT NULL,
+    environment TEXT    NOT NULL,
+    condition   TEXT    NOT NULL CHECK (condition IN ('outage', 'parked')),
+    reason      TEXT    NOT NULL,
+    since       INTEGER NOT NULL,
+    PRIMARY KEY (app, provider, platform, environment)
 ) STRICT, WITHOUT ROWID;
 
 -- Apple's provider tokens, which may be made anew only every 20 minutes: a restart goes on with the last.

@@ -91,6 +91,9 @@ embedded (const char *name)
   ENTRY ("m0025_broadcasts.sql")
 #embed "../../migrations/sqlite/m0025_broadcasts.sql"
   END
+  ENTRY ("m0026_lane_parts.sql")
+#embed "../../migrations/sqlite/m0026_lane_parts.sql"
+  END
 
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
@@ -125,6 +128,9 @@ embedded (const char *name)
   END
   ENTRY ("p0011_broadcasts.sql")
 #embed "../../migrations/postgres/p0011_broadcasts.sql"
+  END
+  ENTRY ("p0012_lane_parts.sql")
+#embed "../../migrations/postgres/p0012_lane_parts.sql"
   END
 
   /* The commit, which `make build` writes there. */

@@ -47,7 +47,7 @@ package enum PushOutcome: Sendable, Equatable, CustomStringConvertible {
     case tokenForeign
     /// This push can never succeed.
     case rejected
-    /// No push of this app can succeed until somebody fixes its configuration; the reason says what to fix.
+    /// No push of this app to such devices can succeed until somebody fixes its configuration; the reason says what to fix.
     case misconfigured
 
     /// The form for the log.

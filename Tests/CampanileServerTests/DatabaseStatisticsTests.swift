@@ -36,13 +36,13 @@ import Testing
         let since = fixture.clock.now
         try await fixture.store.write { transaction in
             let condition = LaneCondition(kind: .outage, reason: "no connection", since: transaction.now)
-            try transaction.laneConditions.set(condition, Lane(app: "shop", provider: .fcm))
+            try transaction.laneConditions.set(condition, LanePart(Lane(app: "shop", provider: .fcm), .android, .production))
         }
         #expect(
             try lines(fixture).dropFirst() == [
                 "inboxes    2, 2 with unread notifications: 4", "devices    2 of default apns, 1 of shop fcm",
                 "last hour  3 created, 2 accepted, 1 owed", "waiting    1 of shop fcm, the oldest since \(since)",
-                "stopped    FCM doesn't take the pushes of the app shop at the moment: no connection. Since \(since).",
+                "stopped    FCM doesn't take the pushes of the app shop to production Android devices at the moment: no connection. Since \(since).",
             ])
     }
 }

@@ -21,8 +21,8 @@ final class HealthResource: Sendable {
     private let database: Store
     private let node: UUIDv7?
     private let world: World
-    /// The lanes that don't run.
-    private let conditions: @Sendable () -> [(lane: Lane, condition: LaneCondition)]
+    /// The parts of lanes that don't run.
+    private let conditions: @Sendable () -> [(part: LanePart, condition: LaneCondition)]
     private let logger: Logger
     private let isDraining = Atomic<Bool>(false)
     private let proof = Mutex<Proof?>(nil)
@@ -34,7 +34,7 @@ final class HealthResource: Sendable {
     /// - Parameter node: this process as a node of a cluster; nil: it serves a file.
     init(
         database: Store, node: UUIDv7?, world: World,
-        conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
+        conditions: @escaping @Sendable () -> [(part: LanePart, condition: LaneCondition)],
         logger: Logger
     ) {
         self.database = database
@@ -71,7 +71,7 @@ final class HealthResource: Sendable {
             .init("status", isReady ? "ready" : "unready"), .init("reason_count", .integer(Int64(reasons.count))),
         ]
         if insight != .none {
-            let details = conditions().filter { insight.covers($0.lane.app) }.map { $0.condition.sentence($0.lane) }
+            let details = conditions().filter { insight.covers($0.part.lane.app) }.map { $0.condition.sentence($0.part) }
             members.append(.init("reasons", .array(reasons.map { .string($0) })))
             members.append(.init("details", .array(details.map { .string($0) })))
         }

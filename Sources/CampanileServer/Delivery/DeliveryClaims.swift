@@ -3,7 +3,7 @@ import Push
 
 /// A push that the delivery worker may send: its device is in flight until the answer is settled.
 package struct ClaimedPush: Sendable {
-    let lane: Lane
+    let part: LanePart
     private(set) var message: PushMessage
     let device: DeviceID
     let shard: Int16
@@ -16,7 +16,7 @@ package struct ClaimedPush: Sendable {
 
     /// - Parameter schedule: the device's, with the lease under which it was claimed.
     init(_ message: PushMessage, _ schedule: DeviceSchedule, shard: Int16, delivery: Delivery?, attempt: Int64) {
-        lane = Lane(app: message.app, provider: message.device.provider)
+        part = LanePart(app: message.app, message.device)
         self.message = message
         device = schedule.id
         self.shard = shard
@@ -25,6 +25,8 @@ package struct ClaimedPush: Sendable {
         self.delivery = delivery
         self.attempt = attempt
     }
+
+    var lane: Lane { part.lane }
 
     /// The told number if the provider accepts; nil when the push carries none.
     var toldCount: Int64? {
@@ -51,16 +53,16 @@ package struct DeliveryClaims: Sendable {
     let leases: any PushLeases
     var rules = PerApp(all: NotificationRules())
 
-    /// Claims the pushes that are due in a lane, the longest waiting first; on a cluster, of those that it looks at in each shard.
+    /// Claims the pushes that are due in a part of a lane, the longest waiting first; on a cluster, of those that it looks at in each shard.
     /// - Parameters:
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
     ///     that have become pointless are settled.
-    func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: StoreTransaction) throws -> [ClaimedPush] {
+    func claim(_ part: LanePart, limit: Int, looks: Int, in transaction: StoreTransaction) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
         var budget = Limits.pointlessAlerts
-        let due = try transaction.deviceTokens.due(lane, shards: leases.claimable(), limit: looks)
+        let due = try transaction.deviceTokens.due(part, shards: leases.claimable(), limit: looks)
         for device in due {
             let push = try claim(device, &terms, &budget, maySend: claimed.count < limit, in: transaction)
             if let push { claimed.append(push) }
@@ -69,9 +71,9 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// Claims the alerts of a notification that is being created, for the devices to which they may go at once: nothing else is owed
-    /// to them, and there is room in their lanes.
-    /// - Parameter takePlace: takes a place in a lane for a push, which goes then; false: there is none.
-    func claim(_ order: AlertOrder, of inbox: inout Inbox, takePlace: (Lane) -> Bool) -> [ClaimedPush] {
+    /// to them, and there is room in their parts of lanes.
+    /// - Parameter takePlace: takes a place in a part of a lane for a push, which goes then; false: there is none.
+    func claim(_ order: AlertOrder, of inbox: inout Inbox, takePlace: (LanePart) -> Bool) -> [ClaimedPush] {
         guard !inbox.devices.isEmpty else { return [] }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
         let terms = rules[order.app].terms(of: order.notification.content)
@@ -82,14 +84,14 @@ package struct DeliveryClaims: Sendable {
     /// - Returns: nil when the alert has to wait, the app is too old for it, or the device's pushes are another node's. Then
     ///   nothing was changed, and no place taken.
     private func claim(
-        _ order: AlertOrder, _ terms: PushTerms, for place: Int, of inbox: inout Inbox, takePlace: (Lane) -> Bool
+        _ order: AlertOrder, _ terms: PushTerms, for place: Int, of inbox: inout Inbox, takePlace: (LanePart) -> Bool
     ) -> ClaimedPush? {
         let (device, notification) = (inbox.devices[place], order.notification)
         guard device.schedule.isFree(at: inbox.now) else { return nil }
         guard let lease = leases.forClaiming(device.shard),
             let offer = DeliveryClaims.offer(
                 notification, terms, platform: device.target.platform, appVersion: device.appVersion),
-            takePlace(Lane(app: order.app, provider: device.target.provider))
+            takePlace(LanePart(app: order.app, device.target))
         else { return nil }
         let badge = inbox.state.badge
         let delivery = Delivery(

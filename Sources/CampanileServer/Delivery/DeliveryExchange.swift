@@ -31,7 +31,7 @@ final class DeliveryExchange: Sendable {
         deadTokenGuard.withLock { $0.sparedUntil(app, now: world.now()) }
     }
 
-    /// Settles what was answered, in the first transaction, and claims what is due in each. A lane that fails keeps no other waiting.
+    /// Settles what was answered, in the first transaction, and claims what is due in each. A part that fails keeps no other waiting.
     /// - Parameter sending: gets what a transaction claimed, once it is committed.
     func run(_ plan: PushesInFlight.Plan, sending: ([ClaimedPush]) -> Void = { _ in }) async throws {
         let (answered, changes) = pushes.beginExchange()
@@ -47,7 +47,7 @@ final class DeliveryExchange: Sendable {
 
     /// Settles and claims in one transaction.
     private func settle(
-        _ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?], claiming plan: PushesInFlight.Plan
+        _ answered: [AnsweredPush], _ changes: [LanePart: LaneCondition?], claiming plan: PushesInFlight.Plan
     ) async throws -> [ClaimedPush] {
         guard !answered.isEmpty || !changes.isEmpty || !plan.isEmpty else { return [] }
         var answered = answered
@@ -57,8 +57,8 @@ final class DeliveryExchange: Sendable {
             let hints = answered.map { StoreHint.device($0.push.device) }
             let claimed = try await database.write(hints: hints, lane: .pushes) { [self, answered] transaction in
                 try record(answered, changes, spared, in: transaction)
-                return try plan.flatMap { lane, limit, looks in
-                    try claims.claim(lane, limit: limit, looks: looks, in: transaction)
+                return try plan.flatMap { part, limit, looks in
+                    try claims.claim(part, limit: limit, looks: looks, in: transaction)
                 }
             }
             pushes.takePlaces(claimed)
@@ -70,9 +70,9 @@ final class DeliveryExchange: Sendable {
     }
 
     private func record(
-        _ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?], _ spared: Set<String>, in transaction: StoreTransaction
+        _ answered: [AnsweredPush], _ changes: [LanePart: LaneCondition?], _ spared: Set<String>, in transaction: StoreTransaction
     ) throws {
-        for (lane, condition) in changes { try transaction.laneConditions.set(condition, lane, node: claims.leases.node) }
+        for (part, condition) in changes { try transaction.laneConditions.set(condition, part, node: claims.leases.node) }
         for push in answered {
             try settlements.settle(push, isSpared: spared.contains(push.push.message.app), in: transaction)
         }

@@ -3,7 +3,7 @@ package import Logging
 package import Push
 import Synchronization
 
-/// Sends owed pushes. The loop looks what is due, and when to look again. `DeliveryExchange` claims due devices lane by lane, and
+/// Sends owed pushes. The loop looks what is due, and when to look again. `DeliveryExchange` claims due devices, each part of a lane by itself, and
 /// settles the answers in groups; `PushesInFlight` sends. The database holds the owed pushes, so a wake-up may be lost. A push
 /// that a crash left in flight has the lease of an earlier start.
 package final class DeliveryWorker: Sendable {
@@ -121,7 +121,7 @@ package final class DeliveryWorker: Sendable {
     private func lookAround() async throws -> (plan: PushesInFlight.Plan, next: Timestamp?) {
         guard !pushes.isStopping else { return ([], nil) }
         let claimable = leases.claimable()
-        return pushes.plan(try await database.read { try $0.deviceTokens.dueLanes(claimable) })
+        return pushes.plan(try await database.read { try $0.deviceTokens.dueParts(claimable) })
     }
 
     /// Makes the worker run less often and do more at a time while others write: callers that wait for an answer go first, and the

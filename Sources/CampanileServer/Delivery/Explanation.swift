@@ -8,8 +8,8 @@ package struct Explanation: Sendable {
     /// Why nothing was owed to anybody, if that was so.
     let reason: NothingOwed?
     let deliveries: [DeliveryReport]
-    /// The lanes that don't run, of the deliveries that wait.
-    let conditions: [(lane: Lane, condition: LaneCondition)]
+    /// The parts of lanes that don't run, of the deliveries that wait.
+    let conditions: [(part: LanePart, condition: LaneCondition)]
 
     /// Nil when the notification is unknown, was created before the deliveries that are kept, or is another app's.
     /// - Parameter app: whose it must be; nil takes any.
@@ -18,12 +18,16 @@ package struct Explanation: Sendable {
             let owner = try reading.inboxes.owner(inbox), app == nil || owner.app == app
         else { return nil }
         let deliveries = try reading.deliveries.list(notification: id)
-        let waiting = Set(deliveries.filter { $0.settledAt == nil }.compactMap(\.provider))
         notification = id
         reason = try reading.deliveries.nothingOwed(notification: id)
         self.deliveries = deliveries
         conditions = try reading.laneConditions.all().filter {
-            $0.lane.app == owner.app && waiting.contains($0.lane.provider.rawValue)
+            let part = $0.part
+            return part.lane.app == owner.app
+                && deliveries.contains {
+                    $0.settledAt == nil && $0.provider == part.lane.provider.rawValue && $0.platform == part.platform.rawValue
+                        && $0.environment == part.environment.rawValue
+                }
         }
     }
 
@@ -39,7 +43,7 @@ package struct Explanation: Sendable {
     /// One line for each thing to know.
     package var lines: [String] {
         if let reason { return [Explanation.sentence(reason)] }
-        return deliveries.flatMap(Explanation.lines(of:)) + conditions.map { $0.condition.sentence($0.lane) }
+        return deliveries.flatMap(Explanation.lines(of:)) + conditions.map { $0.condition.sentence($0.part) }
     }
 
     private static func sentence(_ reason: NothingOwed) -> String {

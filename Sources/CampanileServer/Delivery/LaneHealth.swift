@@ -1,11 +1,11 @@
 import CampanileCore
 import Push
 
-/// How many pushes each lane may have in flight, from what its provider answered: a lane that runs takes many, one whose
+/// How many pushes each part of a lane may have in flight, from what its provider answered: one that runs takes many, one whose
 /// provider is down or whose configuration is wrong takes a single one now and then, the probe. Kept in memory: after a
-/// restart every lane finds out anew.
+/// restart each finds out anew.
 struct LaneHealth: Sendable {
-    /// A change of a lane's condition.
+    /// A change of a part's condition.
     enum Change: Equatable, Sendable {
         case stopped(LaneCondition)
         case recovered
@@ -19,16 +19,18 @@ struct LaneHealth: Sendable {
         /// Answers in a row that call the configuration wrong, and when a push was last accepted.
         var misconfigured = 0
         var acceptedAt: Timestamp?
-        /// Failed probes since the lane stopped.
+        /// True if a token of it was called another app's.
+        var hasForeign = false
+        /// Failed probes since the part stopped.
         var probes = 0
         var probeAt = Timestamp(milliseconds: 0)
         /// True if what is in flight is a probe: it was sent to find out whether the provider takes pushes again.
         var isProbing = false
-        /// True if tokens of other apps stopped the lane: then only a success starts it again.
-        var isForeign = false
     }
 
-    private var entries: [Lane: Entry] = [:]
+    private var entries: [LanePart: Entry] = [:]
+    /// The lanes that tokens of other apps stopped: then only a success starts them again.
+    private var foreignLanes: Set<Lane> = []
     private let unsafe: UnsafeOptions
     private(set) var inFlight = 0
 
@@ -36,67 +38,78 @@ struct LaneHealth: Sendable {
         self.unsafe = unsafe
     }
 
-    var conditions: [Lane: LaneCondition] { entries.compactMapValues(\.condition) }
+    var conditions: [LanePart: LaneCondition] { entries.compactMapValues(\.condition) }
     /// The lanes that pushes went to since the start, each with the number in flight.
-    var inFlightByLane: [Lane: Int] { entries.mapValues(\.inFlight) }
+    var inFlightByLane: [Lane: Int] {
+        Dictionary(entries.map { ($0.key.lane, $0.value.inFlight) }, uniquingKeysWith: +)
+    }
+    /// The lanes that pushes to production went in since the start.
+    var productionLanes: Set<Lane> { Set(entries.keys.filter { $0.environment == .production }.map(\.lane)) }
 
-    /// The number of pushes that a lane may have in flight beyond the present ones.
-    func room(_ lane: Lane, now: Timestamp) -> Int {
-        guard let entry = entries[lane] else { return limit }
+    /// The parts of a lane that had tokens of other apps.
+    func foreignParts(of lane: Lane) -> [LanePart] {
+        entries.filter { $0.key.lane == lane && $0.value.hasForeign }.map(\.key)
+    }
+
+    /// The number of pushes that a part may have in flight beyond the present ones.
+    func room(_ part: LanePart, now: Timestamp) -> Int {
+        guard let entry = entries[part] else { return limit }
         guard entry.condition != nil else { return max(0, limit - entry.inFlight) }
         return entry.inFlight == 0 && entry.probeAt <= now ? 1 : 0
     }
 
-    /// When a lane without room is worth another look; nil when an answer will tell.
-    func nextLook(_ lane: Lane) -> Timestamp? {
-        guard let entry = entries[lane], entry.condition != nil, entry.inFlight == 0 else { return nil }
+    /// When a part without room is worth another look; nil when an answer will tell.
+    func nextLook(_ part: LanePart) -> Timestamp? {
+        guard let entry = entries[part], entry.condition != nil, entry.inFlight == 0 else { return nil }
         return entry.probeAt
     }
 
     /// The apps with a lane that tokens of other apps stopped: none of their tokens is at fault.
-    var foreignApps: Set<String> { Set(entries.filter { $0.value.isForeign }.map(\.key.app)) }
+    var foreignApps: Set<String> { Set(foreignLanes.map(\.app)) }
 
-    func isHealthy(_ lane: Lane) -> Bool { entries[lane]?.condition == nil }
+    private func isForeign(_ part: LanePart) -> Bool { !foreignLanes.isEmpty && foreignLanes.contains(part.lane) }
 
-    /// With many in flight everywhere, each lane keeps a few places, so that none is shut out by the others.
-    private var limit: Int { inFlight < Limits.pushesInFlight ? Limits.pushesInFlightPerLane : Limits.pushesInFlightReserved }
+    func isHealthy(_ part: LanePart) -> Bool { entries[part]?.condition == nil }
 
-    mutating func sent(_ lane: Lane, _ count: Int = 1) {
-        var entry = entries[lane, default: Entry()]
+    /// With many in flight everywhere, each part keeps a few places, so that none is shut out by the others.
+    private var limit: Int { inFlight < Limits.pushesInFlight ? Limits.pushesInFlightPerPart : Limits.pushesInFlightReserved }
+
+    mutating func sent(_ part: LanePart, _ count: Int = 1) {
+        var entry = entries[part, default: Entry()]
         entry.inFlight += count
         entry.isProbing = entry.condition != nil
-        entries[lane] = entry
+        entries[part] = entry
         inFlight += count
     }
 
     /// A push that was counted as sent doesn't go.
-    mutating func unsent(_ lane: Lane) {
-        entries[lane]?.inFlight -= 1
+    mutating func unsent(_ part: LanePart) {
+        entries[part]?.inFlight -= 1
         inFlight -= 1
     }
 
     /// - Parameter jitter: 64 random bits, which keep the servers of an outage from coming back together.
-    /// - Returns: what the answer changed for the whole lane.
-    mutating func answered(_ lane: Lane, _ answer: PushAnswer, now: Timestamp, jitter: UInt64) -> Change? {
-        var entry = entries[lane, default: Entry()]
+    /// - Returns: what the answer changed for the whole part.
+    mutating func answered(_ part: LanePart, _ answer: PushAnswer, now: Timestamp, jitter: UInt64) -> Change? {
+        var entry = entries[part, default: Entry()]
         entry.inFlight -= 1
         inFlight -= 1
-        defer { entries[lane] = entry }
+        defer { entries[part] = entry }
         switch answer.outcome {
         case .accepted, .acceptedElsewhere:
             entry.acceptedAt = now
             entry.misconfigured = 0
+            if isForeign(part) { foreignLanes.remove(part.lane) }
             return recover(&entry)
-        case .deviceBusy, .tokenGone, .rejected:
-            guard entry.isForeign else { return recover(&entry) }
-            fallthrough
-        case .tokenForeign:
-            guard entry.isForeign, let condition = entry.condition else { return nil }
+        case .deviceBusy, .tokenGone, .rejected, .tokenForeign:
+            if answer.outcome == .tokenForeign { entry.hasForeign = true }
+            guard isForeign(part) else { return recover(&entry) }
+            guard let condition = entry.condition else { return nil }
             return stop(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
         case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
         case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
-            // Among pushes that are accepted it concerns some devices only: those of an environment that the key isn't for.
+            // Among pushes that are accepted it concerns one push only.
             entry.misconfigured += 1
             let isFlowing = entry.acceptedAt.map { now.milliseconds - $0.milliseconds < Limits.flowingMilliseconds } ?? false
             if entry.condition == nil, isFlowing, entry.misconfigured < Limits.misconfiguredInRow { return nil }
@@ -106,25 +119,24 @@ struct LaneHealth: Sendable {
     }
 
     /// Too many tokens of other apps: the configuration is wrong, not the tokens.
-    mutating func park(_ lane: Lane, _ reason: String, now: Timestamp, jitter: UInt64) -> Change? {
-        var entry = entries[lane, default: Entry()]
-        entry.isForeign = true
-        defer { entries[lane] = entry }
+    mutating func park(_ part: LanePart, _ reason: String, now: Timestamp, jitter: UInt64) -> Change? {
+        var entry = entries[part, default: Entry()]
+        foreignLanes.insert(part.lane)
+        defer { entries[part] = entry }
         return stop(&entry, .parked, reason, after: nil, now: now, jitter: jitter)
     }
 
-    /// Somebody changed the configuration: every lane may try at once.
+    /// Somebody changed the configuration: every part may try at once.
     mutating func tryAgain(now: Timestamp) {
-        for lane in entries.keys {
-            entries[lane]?.probeAt = now
-            entries[lane]?.probes = 0
+        for part in entries.keys {
+            entries[part]?.probeAt = now
+            entries[part]?.probes = 0
         }
     }
 
     private func recover(_ entry: inout Entry) -> Change? {
         entry.failures = 0
         entry.probes = 0
-        entry.isForeign = false
         entry.isProbing = false
         guard entry.condition != nil else { return nil }
         entry.condition = nil
@@ -145,7 +157,7 @@ struct LaneHealth: Sendable {
         jitter: UInt64
     ) -> Change? {
         let isNew = entry.condition?.kind != kind || entry.condition?.reason != reason
-        // The answers to what was in flight when the lane stopped are no probes.
+        // The answers to what was in flight when the part stopped are no probes.
         if entry.isProbing || entry.condition == nil {
             entry.isProbing = false
             let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds

@@ -48,7 +48,8 @@ struct PushAnswers: Sendable {
 /// A lane as it is now.
 struct LaneReport: Sendable {
     var inFlight = 0
-    /// Why it doesn't run; nil: it does.
+    /// The condition of a stopped part; nil when all run. Of several an outage counts first, then the one that is older, and that of a
+    /// sandbox only where no push went to a device of production since the start.
     var condition: LaneCondition?
     var answers: [PushAnswers.Meaning: Int] = [:]
 }

@@ -24,7 +24,7 @@ package protocol PushLeases: Sendable {
     /// The moment after which a push that was claimed under a lease may not be sent, in nanoseconds of the monotonic clock.
     func sendingEnds(_ shard: Int16, lease: Int64) -> Int64
 
-    /// The transactions in which lanes are claimed. The first settles what was answered too.
+    /// The transactions in which parts of lanes are claimed. The first settles what was answered too.
     func transactions<Part>(of plan: [Part]) -> [[Part]]
 
     /// The milliseconds to wait between two exchanges; nil for no pause.

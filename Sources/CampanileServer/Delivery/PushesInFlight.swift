@@ -3,7 +3,7 @@ import Logging
 import Push
 import Synchronization
 
-/// The pushes that this process has under way: their places in each lane, the provider's answers to them, and what is still to be
+/// The pushes that this process has under way: their places in each part of a lane, the provider's answers to them, and what is still to be
 /// written of those.
 ///
 /// A push takes a place before it is claimed, and keeps it until it is answered. Its answer is kept here until the worker settles it.
@@ -15,8 +15,8 @@ package final class PushesInFlight: Sendable {
         /// Claimed by the transactions that created them, which are committed, and not sent yet.
         var handedOver: [ClaimedPush] = []
         var tokens = TokensInFlight()
-        /// Changes of whole lanes that are not written yet.
-        var changes: [Lane: LaneCondition?] = [:]
+        /// Changes of lanes' parts that are not written yet.
+        var changes: [LanePart: LaneCondition?] = [:]
         var isStopping = false
         /// True between taking what was answered and knowing what was claimed.
         var isExchanging = false
@@ -31,14 +31,14 @@ package final class PushesInFlight: Sendable {
             for other in tokens.end(push.push) {
                 let answer = PushAnswer.expired("another push to the device token was in flight")
                 answered.append(AnsweredPush(push: other, answer: answer, at: push.at))
-                lanes.unsent(other.lane)
+                lanes.unsent(other.part)
             }
         }
 
-        mutating func note(_ change: LaneHealth.Change?, _ lane: Lane) {
+        mutating func note(_ change: LaneHealth.Change?, _ part: LanePart) {
             switch change {
-            case .stopped(let condition): changes[lane] = .some(condition)
-            case .recovered: changes[lane] = .some(nil)
+            case .stopped(let condition): changes[part] = .some(condition)
+            case .recovered: changes[part] = .some(nil)
             case nil: return
             }
         }
@@ -69,10 +69,10 @@ package final class PushesInFlight: Sendable {
 
     // MARK: - What there is
 
-    /// The lanes that don't run, with a sentence each.
-    var conditions: [(lane: Lane, condition: LaneCondition)] {
-        state.withLock { $0.lanes.conditions }.map { (lane: $0.key, condition: $0.value) }
-            .sorted { $0.lane < $1.lane }
+    /// The parts of lanes that don't run.
+    var conditions: [(part: LanePart, condition: LaneCondition)] {
+        state.withLock { $0.lanes.conditions }.map { (part: $0.key, condition: $0.value) }
+            .sorted { $0.part < $1.part }
     }
 
     /// The lanes that anything went through since the start.
@@ -80,7 +80,16 @@ package final class PushesInFlight: Sendable {
         let (lanes, answers) = state.withLock { ($0.lanes, $0.answers.byLane) }
         var reports = answers.mapValues { LaneReport(answers: $0) }
         for (lane, count) in lanes.inFlightByLane { reports[lane, default: LaneReport()].inFlight = count }
-        for (lane, condition) in lanes.conditions { reports[lane, default: LaneReport()].condition = condition }
+        let conditions = lanes.conditions.sorted {
+            ($0.value.kind.rawValue, $0.value.since) < ($1.value.kind.rawValue, $1.value.since)
+        }
+        let production = conditions.isEmpty ? [] : lanes.productionLanes
+        for (part, condition) in conditions {
+            // A build from Xcode alarms nobody while there are devices of users.
+            guard part.environment == .production || !production.contains(part.lane) else { continue }
+            let known = reports[part.lane]?.condition
+            reports[part.lane, default: LaneReport()].condition = known ?? condition
+        }
         return reports
     }
 
@@ -97,46 +106,48 @@ package final class PushesInFlight: Sendable {
     /// Lets nothing new begin.
     func stop() { state.withLock { $0.isStopping = true } }
 
-    /// Lets what waits for its lane try at once.
+    /// Lets what waits for its part of a lane try at once.
     func tryAgain() { state.withLock { $0.lanes.tryAgain(now: world.now()) } }
 
-    /// Stops a lane whose configuration must be wrong.
+    /// Stops the parts of a lane whose tokens are another app's: its configuration must be wrong.
     func park(_ lane: Lane, _ reason: String, now: Timestamp) {
         let jitter = world.random()
-        let change = state.withLock { state in
-            let change = state.lanes.park(lane, reason, now: now, jitter: jitter)
-            state.note(change, lane)
-            return change
+        let changes = state.withLock { state in
+            state.lanes.foreignParts(of: lane).map { part in
+                let change = state.lanes.park(part, reason, now: now, jitter: jitter)
+                state.note(change, part)
+                return (part, change)
+            }
         }
-        log(change, lane)
+        for (part, change) in changes { log(change, part) }
     }
 
     // MARK: - Places
 
-    /// For each lane, the pushes that may be claimed now, and the devices to look at for them.
-    typealias Plan = [(lane: Lane, limit: Int, looks: Int)]
+    /// For each part of a lane, the pushes that may be claimed now, and the devices to look at for them.
+    typealias Plan = [(part: LanePart, limit: Int, looks: Int)]
 
-    /// - Parameter due: the lanes that something is due in, and since or from when.
+    /// - Parameter due: the parts that something is due in, and since or from when.
     /// - Returns: what may be claimed now, and when there may be more without anybody waking the worker.
-    func plan(_ due: [(lane: Lane, at: Timestamp)]) -> (plan: Plan, next: Timestamp?) {
+    func plan(_ due: [(part: LanePart, at: Timestamp)]) -> (plan: Plan, next: Timestamp?) {
         let now = world.now()
         return state.withLock { state in
-            var rooms: [(lane: Lane, room: Int)] = []
+            var rooms: [(part: LanePart, room: Int)] = []
             var next: [Timestamp] = []
-            for (lane, dueAt) in due {
-                let room = state.lanes.room(lane, now: now)
+            for (part, dueAt) in due {
+                let room = state.lanes.room(part, now: now)
                 if dueAt <= now, room > 0 {
-                    rooms.append((lane, room))
-                } else if let at = room > 0 ? dueAt : state.lanes.nextLook(lane).map({ max($0, dueAt) }) {
+                    rooms.append((part, room))
+                } else if let at = room > 0 ? dueAt : state.lanes.nextLook(part).map({ max($0, dueAt) }) {
                     next.append(at)
                 }
             }
-            // Each lane gets its share of the transaction.
+            // Each part gets its share of the transaction.
             let share = max(Limits.claimedDevices / max(rooms.count, 1), 1)
-            let plan: Plan = rooms.map { lane, room in
+            let plan: Plan = rooms.map { part, room in
                 let limit = min(room, share)
-                // A stopped lane sends a single push; alerts that need none are settled along with it.
-                return (lane, limit, state.lanes.isHealthy(lane) ? limit : share)
+                // A stopped part sends a single push; alerts that need none are settled along with it.
+                return (part, limit, state.lanes.isHealthy(part) ? limit : share)
             }
             return (plan, next.min())
         }
@@ -145,28 +156,28 @@ package final class PushesInFlight: Sendable {
     /// Takes places for what a committed transaction claimed.
     func takePlaces(_ claimed: [ClaimedPush]) {
         state.withLock { state in
-            for push in claimed { state.lanes.sent(push.lane) }
+            for push in claimed { state.lanes.sent(push.part) }
         }
     }
 
     /// Takes a place for a push that a transaction may claim as it creates the notification; gives it back if the transaction fails.
     ///
     /// It leaves half of the places free, which keeps the bound: the worker's own claims, planned before, find room.
-    /// - Returns: false when the device has to wait in the database, because the lane is stopped, or many pushes are in flight.
-    func takePlace(_ lane: Lane, for transaction: StoreTransaction) -> Bool {
+    /// - Returns: false when the device has to wait in the database, because its part of the lane is stopped, or many pushes are in flight.
+    func takePlace(_ part: LanePart, for transaction: StoreTransaction) -> Bool {
         let isTaken = state.withLock { state in
-            guard !state.isStopping, state.lanes.isHealthy(lane),
-                state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
+            guard !state.isStopping, state.lanes.isHealthy(part),
+                state.lanes.room(part, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerPart / 2
             else { return false }
-            state.lanes.sent(lane)
+            state.lanes.sent(part)
             return true
         }
-        if isTaken { transaction.onRollback { [self] in giveBackPlace(lane) } }
+        if isTaken { transaction.onRollback { [self] in giveBackPlace(part) } }
         return isTaken
     }
 
-    private func giveBackPlace(_ lane: Lane) {
-        state.withLock { $0.lanes.unsent(lane) }
+    private func giveBackPlace(_ part: LanePart) {
+        state.withLock { $0.lanes.unsent(part) }
         signal.wake()
     }
 
@@ -217,7 +228,7 @@ package final class PushesInFlight: Sendable {
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         state.withLock { state in
             state.end(answered)
-            state.lanes.unsent(push.lane)
+            state.lanes.unsent(push.part)
         }
         signal.wake()
     }
@@ -232,18 +243,18 @@ package final class PushesInFlight: Sendable {
         let change = state.withLock { state in
             state.end(answered)
             state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
-            let change = state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
-            state.note(change, push.lane)
+            let change = state.lanes.answered(push.part, answer, now: answered.at, jitter: jitter)
+            state.note(change, push.part)
             return change
         }
-        log(change, push.lane)
+        log(change, push.part)
         signal.wake()
     }
 
     // MARK: - Answers
 
     /// Takes what is to be written now. From here until `endExchange` something may be claimed.
-    func beginExchange() -> (answered: [AnsweredPush], changes: [Lane: LaneCondition?]) {
+    func beginExchange() -> (answered: [AnsweredPush], changes: [LanePart: LaneCondition?]) {
         state.withLock { state in
             let count = min(state.answered.count, Limits.settledAnswers)
             let answered = Array(state.answered.prefix(count))
@@ -255,7 +266,7 @@ package final class PushesInFlight: Sendable {
     }
 
     /// Takes back what couldn't be written.
-    func giveBack(_ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?]) {
+    func giveBack(_ answered: [AnsweredPush], _ changes: [LanePart: LaneCondition?]) {
         state.withLock { state in
             state.answered.insert(contentsOf: answered, at: 0)
             state.changes.merge(changes) { newer, _ in newer }
@@ -266,16 +277,19 @@ package final class PushesInFlight: Sendable {
 
     // MARK: - The log
 
-    private func log(_ change: LaneHealth.Change?, _ lane: Lane) {
+    private func log(_ change: LaneHealth.Change?, _ part: LanePart) {
         guard let change else { return }
-        let metadata: Logger.Metadata = ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"]
+        let metadata: Logger.Metadata = [
+            "app": "\(part.lane.app)", "provider": "\(part.lane.provider.rawValue)", "platform": "\(part.platform.rawValue)",
+            "environment": "\(part.environment.rawValue)",
+        ]
         switch change {
-        case .stopped(let condition): logger.error("\(condition.sentence(lane))", metadata: metadata)
+        case .stopped(let condition): logger.error("\(condition.sentence(part))", metadata: metadata)
         case .recovered: logger.notice("Pushes go again.", metadata: metadata)
         }
     }
 
-    /// Logs each answer that concerns one device. An answer that concerns a lane is logged once, when the lane stops.
+    /// Logs each answer that concerns one device. An answer that concerns a lane's part is logged once, when the part stops.
     private func log(_ answered: AnsweredPush) {
         let level: Logger.Level
         switch answered.answer.outcome {

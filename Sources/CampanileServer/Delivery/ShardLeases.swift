@@ -59,7 +59,7 @@ package final class ShardLeases: PushLeases {
         }
     }
 
-    /// One for the answers, and one for each lane: a statement locks its devices in their order, and two in one transaction could wait in
+    /// One for the answers, and one for each part of a lane: a statement locks its devices in their order, and two in one transaction could wait in
     /// a circle with another node's writes.
     package func transactions<Part>(of plan: [Part]) -> [[Part]] { [[]] + plan.map { [$0] } }
 

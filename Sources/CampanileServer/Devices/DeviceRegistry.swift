@@ -34,7 +34,7 @@ struct DeviceRegistry: Sendable {
         try identify(installation, as: device, user.app, in: transaction)
         try transaction.deviceTokens.update(id, device, inbox: inbox.id)
         if moves { try move(known, to: inbox, in: transaction) }
-        // Its owed pushes may now be due in another lane.
+        // Its owed pushes may now be due in another part of a lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
         return (device, false)
     }
@@ -112,7 +112,7 @@ struct DeviceRegistry: Sendable {
         try identify(installation, as: device, user.app, in: transaction)
         try transaction.deviceTokens.renew(id, device, environment: environment, inbox: inbox.id)
         if moves { try move(known, to: inbox, isTold: false, in: transaction) }
-        // Its owed pushes may now be due in another lane.
+        // Its owed pushes may now be due in another part of a lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
         return moves ? .moved : .renewed
     }

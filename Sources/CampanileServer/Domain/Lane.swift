@@ -1,7 +1,6 @@
 package import CampanileCore
 
-/// The pushes of one app to one provider. They share credentials and the provider's state; a lane that stands still holds up no
-/// other.
+/// The pushes of one app to one provider: they share credentials. It has parts, each of which stops and goes on by itself.
 package struct Lane: Hashable, Sendable {
     package let app: String
     package let provider: DeviceProvider
@@ -21,7 +20,35 @@ extension Lane: Comparable {
     }
 }
 
-/// The reason why a lane doesn't run.
+/// The pushes of a lane to the devices of a platform and an environment, which its provider serves or refuses together. A key of Apple's
+/// may serve one environment alone, and FCM needs Apple's credentials for iOS only: what is wrong for these devices holds up no others.
+package struct LanePart: Hashable, Sendable {
+    package let lane: Lane
+    package let platform: DevicePlatform
+    package let environment: DeviceEnvironment
+
+    package init(_ lane: Lane, _ platform: DevicePlatform, _ environment: DeviceEnvironment) {
+        self.lane = lane
+        self.platform = platform
+        self.environment = environment
+    }
+
+    init(app: String, _ device: PushDevice) {
+        self.init(Lane(app: app, provider: device.provider), device.platform, device.environment)
+    }
+
+    /// The devices, as an operator reads it.
+    var devices: String { "\(environment.rawValue) \(platform == .ios ? "iOS" : "Android") devices" }
+}
+
+extension LanePart: Comparable {
+    package static func < (left: LanePart, right: LanePart) -> Bool {
+        (left.lane, left.platform.rawValue, left.environment.rawValue)
+            < (right.lane, right.platform.rawValue, right.environment.rawValue)
+    }
+}
+
+/// The reason why a part of a lane doesn't run.
 struct LaneCondition: Sendable, Equatable {
     enum Kind: String, CaseIterable, Sendable {
         /// The provider can't at the moment; a push now and then finds out when it can again.
@@ -36,12 +63,12 @@ struct LaneCondition: Sendable, Equatable {
     let since: Timestamp
 
     /// A sentence for `/readyz`, the log and `campanile doctor`.
-    func sentence(_ lane: Lane) -> String {
-        let name = lane.provider.name
+    func sentence(_ part: LanePart) -> String {
+        let (name, app, devices) = (part.lane.provider.name, part.lane.app, part.devices)
         let reason = reason.hasSuffix(".") ? String(reason.dropLast()) : reason
         return switch kind {
-        case .outage: "\(name) doesn't take the pushes of the app \(lane.app) at the moment: \(reason)."
-        case .parked: "\(name) refuses the pushes of the app \(lane.app); they wait until the cause is fixed: \(reason)."
+        case .outage: "\(name) doesn't take the pushes of the app \(app) to \(devices) at the moment: \(reason)."
+        case .parked: "\(name) refuses the pushes of the app \(app) to \(devices); they wait until the cause is fixed: \(reason)."
         }
     }
 }

@@ -127,9 +127,9 @@ package enum Limits {
     static let revocationOverlapMilliseconds: Int64 = 60_000
 
     // The delivery worker
-    /// In flight together; from there on each lane has only its reserved places.
+    /// In flight together; from there on each part of a lane has only its reserved places.
     static let pushesInFlight = 2_048
-    static let pushesInFlightPerLane = 1_000
+    static let pushesInFlightPerPart = 1_000
     static let pushesInFlightReserved = 32
     /// Devices claimed, and answers settled, in one transaction.
     static let claimedDevices = 256
@@ -156,7 +156,7 @@ package enum Limits {
     /// Answers kept per delivery, the newest.
     static let answersPerDelivery = 10
 
-    // A lane (app and provider) that fails
+    // A part of a lane that fails
     /// Failures in a row that close it.
     static let outageFailures = 10
     /// Answers in a row that call the configuration wrong and close it, while others were accepted this long ago at most.

@@ -34,8 +34,8 @@ package struct DatabaseStatistics: Sendable {
                 "last hour  " + DatabaseStatistics.list(["\(hour.notifications) created"] + pushes),
                 "waiting    " + DatabaseStatistics.list(waiting),
             ]
-            for (lane, condition) in try reading.laneConditions.all() {
-                lines.append("stopped    \(condition.sentence(lane)) Since \(condition.since).")
+            for (part, condition) in try reading.laneConditions.all() {
+                lines.append("stopped    \(condition.sentence(part)) Since \(condition.since).")
             }
             return lines
         }

@@ -67,11 +67,11 @@ package struct Doctor: Sendable {
             Finding(
                 subject: "devices", isGood: true,
                 sentence: devices.isEmpty ? "None is registered." : "Registered: \(devices.joined(separator: ", "))."))
-        for (lane, condition) in try database.readBlocking({ try $0.laneConditions.all() }) {
+        for (part, condition) in try database.readBlocking({ try $0.laneConditions.all() }) {
             findings.append(
                 Finding(
-                    subject: "app \(lane.app)", isGood: false,
-                    sentence: "\(condition.sentence(lane)) Since \(condition.since)."))
+                    subject: "app \(part.lane.app)", isGood: false,
+                    sentence: "\(condition.sentence(part)) Since \(condition.since)."))
         }
         findings += try Doctor.examineCluster(database, configuration, world)
         findings += examineBackups()

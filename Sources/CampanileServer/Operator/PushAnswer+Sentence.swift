@@ -56,7 +56,8 @@ extension PushAnswer {
                 + "apps.\(app).fcm.service_account_file must be of one project."
         case .rejected: return "\(provider) refused this push for good; the device may take others."
         case .misconfigured:
-            return "No push of this app goes out until its settings are right: see the table of answers in docs/push-setup.md."
+            return
+                "No push of this app to such devices goes out until its settings are right: see the table of answers in docs/push-setup.md."
         }
     }
 

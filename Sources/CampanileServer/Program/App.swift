@@ -64,7 +64,7 @@ package final class App: Sendable {
 
     /// The time at which the next push is due; nil: none is owed.
     package func nextPushAt() async throws -> Timestamp? {
-        try await store.read { try $0.deviceTokens.dueLanes(nil).map(\.at).min() }
+        try await store.read { try $0.deviceTokens.dueParts(nil).map(\.at).min() }
     }
 
     /// Looks for due pushes now: somebody moved the clock.

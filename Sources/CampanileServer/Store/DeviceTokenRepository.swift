@@ -27,6 +27,15 @@ private let storedSchedule: SQLText = "UPDATE device_tokens SET \(DeviceSchedule
 /// The statement for what an alert changes. It goes far more often than anything else does, and a text among the values costs as much as the others together.
 private let storedPushes: SQLText = "UPDATE device_tokens SET \(DeviceSchedule.ofPushes.set(from: 2)) WHERE id = $1"
 
+extension LanePart {
+    /// - Parameter row: begins with the app, the provider, the platform and the environment.
+    init(_ row: borrowing some SQLRow & ~Copyable) {
+        self.init(
+            Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.word(2, DevicePlatform.self),
+            row.word(3, DeviceEnvironment.self))
+    }
+}
+
 /// The table `device_tokens`. A transaction on PostgreSQL locks every device that it reads, after the device's inbox if it needs that.
 struct DeviceTokenRepository<Access: StoreAccess> {
     let access: Access
@@ -138,12 +147,12 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         return try access.connection.all(devicesOfInbox, inbox) { Device($0) }
     }
 
-    /// The lanes that something is or will be due in, each with its first moment. Costs little, however much is due.
+    /// The parts of lanes that something is or will be due in, each with its first moment. Costs little, however much is due.
     /// - Parameter shards: nil: all. (SQLite's file has one process, which has all of them.)
-    func dueLanes(_ shards: [Int16]?) throws -> [(lane: Lane, at: Timestamp)] {
+    func dueParts(_ shards: [Int16]?) throws -> [(part: LanePart, at: Timestamp)] {
         switch try access.connection {
-        case .sqlite(let connection): shards?.isEmpty == true ? [] : try connection.dueLanes()
-        case .postgres(let connection): try connection.dueLanes(shards)
+        case .sqlite(let connection): shards?.isEmpty == true ? [] : try connection.dueParts()
+        case .postgres(let connection): try connection.dueParts(shards)
         }
     }
 
@@ -260,11 +269,11 @@ extension DeviceTokenRepository where Access == StoreTransaction {
         try access.writing(id).queue("UPDATE device_tokens SET environment = $2 WHERE id = $1", id, environment.rawValue)
     }
 
-    /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first.
-    func due(_ lane: Lane, shards: [Int16]?, limit: Int) throws -> [DueDevice] {
+    /// The devices of a part that something is due to, the longest waiting first, each with the alert that goes first.
+    func due(_ part: LanePart, shards: [Int16]?, limit: Int) throws -> [DueDevice] {
         switch access {
-        case .sqlite(let transaction): try transaction.connection.due(lane, access.now, limit: limit)
-        case .postgres(let unit): try unit.due(lane, shards: shards, limit: limit)
+        case .sqlite(let transaction): try transaction.connection.due(part, access.now, limit: limit)
+        case .postgres(let unit): try unit.due(part, shards: shards, limit: limit)
         }
     }
 

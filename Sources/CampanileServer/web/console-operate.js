@@ -11,7 +11,7 @@ const conditions = {
   running: "The provider takes the pushes.",
   sandbox: "There are no credentials: the sandbox takes the pushes, and no device gets them.",
   outage: "The provider takes no pushes at the moment; they wait.",
-  parked: "The app’s configuration is wrong; its pushes wait until that is mended.",
+  parked: "The app’s configuration is wrong; the pushes that it concerns wait until that is mended.",
 };
 const series = [["accepted", "Accepted", "good"], ["retried", "Go again", "slow"], ["rejected", "Rejected", "bad"], ["gone", "Dead tokens", "bad"]];
 

@@ -74,7 +74,7 @@ import Testing
                     ["shop", "blog", "shop"].enumerated().map { number, app in
                         let reason = "push\(number).example.com is away"
                         return (
-                            Lane(app: app, provider: number == 0 ? .apns : .fcm),
+                            LanePart(Lane(app: app, provider: .apns), .ios, number == 0 ? .production : .sandbox),
                             LaneCondition(kind: .outage, reason: reason, since: Timestamp(milliseconds: 0))
                         )
                     }

@@ -155,7 +155,7 @@ import Testing
         #expect(try Self.states(folder) == accepted + Array(repeating: "superseded restored 10", count: 4))
         #expect(report.settled == 4)
         try Database.read(path: folder.database) { connection in
-            let due = try connection.store.deviceTokens.dueLanes(nil)
+            let due = try connection.store.deviceTokens.dueParts(nil)
             #expect(due.isEmpty)
             let devices = try connection.store.deviceTokens.devices(inbox: 1).map(\.schedule)
             #expect(devices.allSatisfy { !$0.isInFlight && $0.sending == nil && $0.badgeDueAt == nil })

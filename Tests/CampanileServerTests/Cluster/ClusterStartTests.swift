@@ -33,10 +33,10 @@ struct ClusterStartTests {
     @Test("is listed before it serves, leaves the conditions of silent nodes alone, and takes its own along")
     func conditions() async throws {
         let other = node(1)
-        let lane = Lane(app: "default", provider: .apns)
+        let part = LanePart(Lane(app: "default", provider: .apns), .ios, .production)
         _ = try await store.cluster.renew(other, giving: [], isAnew: false)
         try await store.write { [clock] in
-            try $0.laneConditions.set(LaneCondition(kind: .outage, reason: "503", since: clock.now), lane, node: other.id)
+            try $0.laneConditions.set(LaneCondition(kind: .outage, reason: "503", since: clock.now), part, node: other.id)
         }
         try seen(later: -600_000)
         let server = try await RunningServer(clock: clock) { $0.database = address }
@@ -44,7 +44,7 @@ struct ClusterStartTests {
             #expect(try store.nodeReports()?.count == 2)
             _ = try await store.cluster.renew(other, giving: [], isAnew: false)
             try seen(later: 600_000)
-            #expect(try store.readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane])
+            #expect(try store.readBlocking { try $0.laneConditions.all() }.map(\.part) == [part])
         }
         #expect(try store.nodeReports()?.map(\.node.name) == [other.name])
     }

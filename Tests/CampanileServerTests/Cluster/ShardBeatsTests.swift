@@ -140,7 +140,7 @@ import Testing
         let claims = DeliveryClaims(
             badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, leases: leases)
         let claimed = try await fixture.store.write {
-            try claims.claim(Lane(app: "default", provider: .apns), limit: 1, looks: 1, in: $0)
+            try claims.claim(LanePart(Lane(app: "default", provider: .apns), .ios, .production), limit: 1, looks: 1, in: $0)
         }
         return try #require(claimed.first)
     }
@@ -155,7 +155,7 @@ import Testing
             return try inFlight() != push.lease
         }
         #expect(try inFlight() == 0)
-        #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.dueLanes(nil) }.count == 1)
+        #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.dueParts(nil) }.count == 1)
         return (cluster.fixture.clock.monotonic - began) / 1_000_000
     }
 

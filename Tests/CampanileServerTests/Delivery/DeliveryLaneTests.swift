@@ -83,10 +83,10 @@ struct ImmediateCourier: Sendable {
     }
 
     /// Returns what the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
-    func conditions() throws -> [Lane: LaneCondition] {
-        let told = Dictionary(uniqueKeysWithValues: deliveryWorker.pushes.conditions.map { ($0.lane, $0.condition) })
+    func conditions() throws -> [LanePart: LaneCondition] {
+        let told = Dictionary(uniqueKeysWithValues: deliveryWorker.pushes.conditions.map { ($0.part, $0.condition) })
         let rows = try fixture.store.readBlocking { try $0.laneConditions.all() }
-        let written = Dictionary(uniqueKeysWithValues: rows.map { ($0.lane, $0.condition) })
+        let written = Dictionary(uniqueKeysWithValues: rows.map { ($0.part, $0.condition) })
         #expect(written == told)
         return told
     }
@@ -145,8 +145,8 @@ extension Fixture {
         let burnt = try fixture.attempts(of: ids)
         #expect(burnt >= Limits.outageFailures)
         #expect(burnt <= Limits.claimedDevices, "what was in flight when the lane closed, and not all 400")
-        let lane = Lane(app: "b", provider: .apns)
-        let condition = try #require(try bench.conditions()[lane])
+        let part = LanePart(Lane(app: "b", provider: .apns), .ios, .production)
+        let condition = try #require(try bench.conditions()[part])
         #expect(condition.kind == .outage)
         #expect(condition.reason == "ServiceUnavailable")
 
@@ -182,7 +182,7 @@ extension Fixture {
         try await fixture.create()
         let sent = try await bench.sent()
         #expect(sent.contains("alert d 1"))
-        #expect(try Set(bench.conditions().keys) == [Lane(app: "default", provider: .apns)])
+        #expect(try Set(bench.conditions().keys) == [LanePart(Lane(app: "default", provider: .apns), .ios, .production)])
         try await fixture.create()
         #expect(try await bench.sent() == ["alert d 2"])
     }
@@ -202,10 +202,10 @@ extension Fixture {
         let since = fixture.clock.now
         let id = try await fixture.create(bob)
         #expect(try await bench.sent().count == 3)
-        let lane = Lane(app: "b", provider: .apns)
+        let part = LanePart(Lane(app: "b", provider: .apns), .ios, .production)
         let parked = LaneCondition(kind: .parked, reason: "InvalidProviderToken", since: since)
         for _ in 0..<6 {
-            #expect(try bench.conditions() == [lane: parked])
+            #expect(try bench.conditions() == [part: parked])
             fixture.clock.advance(seconds: 600)
             #expect(try await bench.sent().count <= 1, "one probe now and then")
         }
@@ -297,9 +297,9 @@ extension Fixture {
         }
         #expect(try fixture.registry.list(user).count == 30)
         #expect(try fixture.attempts(of: [id]) == 0)
-        #expect(bench.deliveryWorker.pushes.conditions.map { $0.lane } == [lane])
+        #expect(bench.deliveryWorker.pushes.conditions.map { $0.part.lane } == [lane])
         let written = try fixture.store.readBlocking { try $0.laneConditions.all() }
-        #expect(written.map { $0.lane } == [lane])
+        #expect(written.map { $0.part.lane } == [lane])
 
         bench.provider.answer { _ in .accepted }
         fixture.clock.advance(seconds: 20)

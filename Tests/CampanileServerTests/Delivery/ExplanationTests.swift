@@ -142,7 +142,7 @@ import Testing
         let other = try await fixture.create()
         _ = try await bench.sent()
         let sentence =
-            "APNs refuses the pushes of the app b; they wait until the cause is fixed: InvalidProviderToken."
+            "APNs refuses the pushes of the app b to production iOS devices; they wait until the cause is fixed: InvalidProviderToken."
         #expect(try explain(id, fixture).lines.last == sentence)
         let lines = try explain(other, fixture).lines
         #expect(!lines.contains(sentence))

@@ -17,8 +17,8 @@ private struct Desk {
 
     var book = LaneHealth()
     var now = Timestamp(milliseconds: 1_795_000_000_000)
-    let lane = Lane(app: "a", provider: .apns)
-    let other = Lane(app: "b", provider: .apns)
+    let lane = LanePart(Lane(app: "a", provider: .apns), .ios, .production)
+    let other = LanePart(Lane(app: "b", provider: .apns), .ios, .production)
 
     var room: Int { book.room(lane, now: now) }
     /// Milliseconds until the lane is worth another look.
@@ -57,13 +57,13 @@ private struct Desk {
     @Test("a lane begins with room, and loses as much of it as is in flight, alone")
     func room() {
         var desk = Desk()
-        #expect(desk.room == Limits.pushesInFlightPerLane)
+        #expect(desk.room == Limits.pushesInFlightPerPart)
         desk.book.sent(desk.lane, 3)
-        #expect(desk.room == Limits.pushesInFlightPerLane - 3)
-        #expect(desk.book.room(desk.other, now: desk.now) == Limits.pushesInFlightPerLane)
+        #expect(desk.room == Limits.pushesInFlightPerPart - 3)
+        #expect(desk.book.room(desk.other, now: desk.now) == Limits.pushesInFlightPerPart)
         desk.hear(.accepted)
-        #expect(desk.room == Limits.pushesInFlightPerLane - 2)
-        desk.book.sent(desk.lane, Limits.pushesInFlightPerLane)
+        #expect(desk.room == Limits.pushesInFlightPerPart - 2)
+        desk.book.sent(desk.lane, Limits.pushesInFlightPerPart)
         #expect(desk.room == 0, "more than allowed is no negative room")
     }
 
@@ -169,7 +169,7 @@ private struct Desk {
         desk.advance(milliseconds: 60_000)
         let change = desk.send(.accepted)
         #expect(change == .recovered)
-        #expect(desk.room == Limits.pushesInFlightPerLane)
+        #expect(desk.room == Limits.pushesInFlightPerPart)
         #expect(desk.book.conditions.isEmpty)
         desk.fail(Limits.outageFailures - 1)
         #expect(desk.book.isHealthy(desk.lane))
@@ -274,30 +274,40 @@ private struct Desk {
     @Test("with many in flight everywhere, a lane that has few keeps its reserved places, and one that has many waits")
     func reserved() {
         var desk = Desk()
-        let others = [Lane(app: "b", provider: .apns), Lane(app: "b", provider: .fcm)]
-        for lane in others { desk.book.sent(lane, Limits.pushesInFlightPerLane) }
+        let others = [
+            LanePart(Lane(app: "b", provider: .apns), .ios, .production),
+            LanePart(Lane(app: "b", provider: .fcm), .android, .production),
+        ]
+        for lane in others { desk.book.sent(lane, Limits.pushesInFlightPerPart) }
         desk.book.sent(desk.lane, 7)
-        #expect(desk.room == Limits.pushesInFlightPerLane - 7)
+        #expect(desk.room == Limits.pushesInFlightPerPart - 7)
         let rest = Limits.pushesInFlight - desk.book.inFlight
-        desk.book.sent(Lane(app: "c", provider: .apns), rest)
+        desk.book.sent(LanePart(Lane(app: "c", provider: .apns), .ios, .production), rest)
         #expect(desk.room == Limits.pushesInFlightReserved - 7)
-        #expect(desk.book.room(Lane(app: "d", provider: .fcm), now: desk.now) == Limits.pushesInFlightReserved)
+        #expect(
+            desk.book.room(LanePart(Lane(app: "d", provider: .fcm), .android, .production), now: desk.now)
+                == Limits.pushesInFlightReserved)
         for lane in others { #expect(desk.book.room(lane, now: desk.now) == 0) }
         _ = desk.book.answered(others[0], .accepted, now: desk.now, jitter: 0)
-        #expect(desk.room == Limits.pushesInFlightPerLane - 7, "below the limit nothing is reserved")
+        #expect(desk.room == Limits.pushesInFlightPerPart - 7, "below the limit nothing is reserved")
     }
 
     @Test("whatever is answered, nothing is in flight in the end", arguments: [UInt64(1), 2, 3])
     func returnsToZero(_ seed: UInt64) {
         var chance = SplitMix(state: seed)
         var desk = Desk()
-        let lanes = ["a", "b", "c"].flatMap { [Lane(app: $0, provider: .apns), Lane(app: $0, provider: .fcm)] }
+        let lanes = ["a", "b", "c"].flatMap {
+            [
+                LanePart(Lane(app: $0, provider: .apns), .ios, .production),
+                LanePart(Lane(app: $0, provider: .fcm), .android, .production),
+            ]
+        }
         let outcomes: [PushOutcome] = [
             .accepted, .acceptedElsewhere(.sandbox), .deviceBusy(afterMilliseconds: 5),
             .unavailable(afterMilliseconds: nil), .unprocessed, .unanswered, .tokenGone(since: nil), .tokenForeign,
             .rejected, .misconfigured,
         ]
-        var waiting: [Lane] = []
+        var waiting: [LanePart] = []
         for _ in 0..<600 {
             let lane = lanes[Int.random(in: lanes.indices, using: &chance)]
             desk.book.sent(lane)
@@ -311,7 +321,7 @@ private struct Desk {
         for lane in waiting { _ = desk.book.answered(lane, .accepted, now: desk.now, jitter: 0) }
         #expect(desk.book.inFlight == 0)
         for lane in lanes where desk.book.isHealthy(lane) {
-            #expect(desk.book.room(lane, now: desk.now) == Limits.pushesInFlightPerLane)
+            #expect(desk.book.room(lane, now: desk.now) == Limits.pushesInFlightPerPart)
         }
     }
 }

@@ -52,7 +52,7 @@ import Testing
         let created = try await crowd.create()
         let claimed = try crowd.claimed(created)
         #expect(claimed > 0)
-        #expect(claimed <= Limits.pushesInFlightPerLane)
+        #expect(claimed <= Limits.pushesInFlightPerPart)
         try await crowd.fixture.deliveryWorker.sendDue()
         for one in created { #expect(try crowd.fixture.states(of: one.notification.id).allSatisfy { $0 == .accepted }) }
     }

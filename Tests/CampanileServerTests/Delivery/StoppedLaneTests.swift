@@ -49,10 +49,10 @@ import Testing
         let fixture = bench.fixture
         for (user, id) in zip(users, ids) { _ = try await fixture.inboxes.setRead(true, id, user, device: nil) }
         fixture.clock.advance(seconds: 1)
-        let lane = Lane(app: "default", provider: .apns)
+        let part = LanePart(Lane(app: "default", provider: .apns), .ios, .production)
         let claims = bench.deliveryWorker.exchange.claims
         let claimed = try await fixture.store.write {
-            try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, in: $0)
+            try claims.claim(part, limit: 1, looks: Limits.claimedDevices, in: $0)
         }
         #expect(claimed.isEmpty)
         for id in ids { #expect(try fixture.states(of: id) == [.superseded]) }

@@ -175,7 +175,7 @@ import Testing
         Trouble(
             testDescription: "key of the other environment",
             faults: #"{"action":{"type":"status","reason":"BadEnvironmentKeyIdInToken"}}"#,
-            line: "doesn't serve APNs' production environment. No push of this app goes out"),
+            line: "doesn't serve APNs' production environment. No push of this app to such devices goes out"),
         Trouble(
             testDescription: "wrong team", faults: #"{"action":{"type":"status","reason":"InvalidProviderToken"}}"#,
             line: "WRONG alert: 403 APNs answered InvalidProviderToken: key "),

@@ -78,6 +78,8 @@ import Testing
                     """
                     DROP TABLE broadcasts;
                     DROP TABLE broadcast_series;
+                    DROP TABLE lane_part_conditions;
+                    CREATE TABLE lane_conditions (app TEXT NOT NULL) STRICT;
                     DROP TABLE broadcast_streams;
                     DROP TABLE external_ids;
                     DROP TABLE tenant_badges;
@@ -109,6 +111,8 @@ import Testing
             try session.writeBlocking { unit in
                 try unit.plainConnection.script(
                     """
+                    DROP TABLE lane_part_conditions;
+                    DROP INDEX device_tokens_due_part;
                     DROP TABLE broadcasts, broadcast_series, broadcast_streams, external_ids, tenant_badges, app_policies;
                     ALTER TABLE inboxes DROP COLUMN badge_policy, DROP COLUMN given_count;
                     ALTER TABLE notifications DROP COLUMN edited_at, DROP COLUMN api_key_id, DROP COLUMN external_id;

@@ -75,7 +75,7 @@ struct DatabaseMoveTests {
             SELECT c.relname::text, a.attname::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
             WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT attisdropped
                 AND c.relname NOT IN ('campanile_schema', 'nodes', 'shards', 'program_state', 'unsuccessful_deliveries',
-                    'lane_conditions', 'write_proofs')
+                    'lane_conditions', 'lane_part_conditions', 'write_proofs')
                 AND NOT (c.relname = 'large_calls' AND a.attname IN ('node_id', 'takeovers'))
             ORDER BY 1, a.attnum
             """, "tt")

@@ -29,7 +29,7 @@ import Testing
     private static let all: @Sendable (StoreReading) throws -> [Any?] = { reading in
         let tokens = reading.deviceTokens
         var answers: [Any?] = [
-            try tokens.counts().map { "\($0)" }, try tokens.dueLanes(nil).map { "\($0)" }, try tokens.lastID(),
+            try tokens.counts().map { "\($0)" }, try tokens.dueParts(nil).map { "\($0)" }, try tokens.lastID(),
         ]
         for inbox in [1, 2, 3] as [InboxID] {
             answers += [
@@ -148,10 +148,15 @@ import Testing
                 }
             }
             try side.read("stored", Self.all)
-            for lane in [Lane(app: "shop", provider: .apns), Lane(app: "shop", provider: .fcm), Lane(app: "no", provider: .fcm)] {
+            for part in [
+                LanePart(Lane(app: "shop", provider: .apns), .ios, .production),
+                LanePart(Lane(app: "shop", provider: .apns), .ios, .sandbox),
+                LanePart(Lane(app: "shop", provider: .fcm), .android, .production),
+                LanePart(Lane(app: "no", provider: .fcm), .android, .production),
+            ] {
                 for limit in [1, 2, 9] {
                     side.note(
-                        try side.store.writeBlocking { try $0.deviceTokens.due(lane, shards: nil, limit: limit) }
+                        try side.store.writeBlocking { try $0.deviceTokens.due(part, shards: nil, limit: limit) }
                     )
                 }
             }
@@ -211,10 +216,10 @@ import Testing
                     try transaction.deviceTokens.store(schedule)
                 }
             }
-            try side.read("lanes") { [try $0.deviceTokens.dueLanes(nil).map { "\($0)" }] }
+            try side.read("lanes") { [try $0.deviceTokens.dueParts(nil).map { "\($0)" }] }
             side.clock.advance(milliseconds: 600)
-            let lane = Lane(app: "shop", provider: .apns)
-            let due = try side.store.writeBlocking { try $0.deviceTokens.due(lane, shards: nil, limit: 100) }
+            let part = LanePart(Lane(app: "shop", provider: .apns), .ios, .production)
+            let due = try side.store.writeBlocking { try $0.deviceTokens.due(part, shards: nil, limit: 100) }
             side.note(due.map { ($0.schedule.dueAt, $0.target.token, $0.userID) })
         }
     }

@@ -77,8 +77,8 @@ struct PostgresSchemaTests {
                 INSERT INTO revocations (app, user_id, not_before) VALUES ('default', 'alice', 1767225600000);
                 INSERT INTO inboxes (app, user_id, unread_count, unread_since_cleared) VALUES ('default', 'alice', 3, 3);
                 INSERT INTO device_tokens (app, token, shard, inbox_id, platform, provider, environment, created_at,
-                    last_registered_at, told_count)
-                SELECT 'default', 'fid:a', 5, id, 'android', 'fcm', 'production', 5, 7, 3 FROM inboxes;
+                    last_registered_at, told_count, due_at)
+                SELECT 'default', 'fid:a', 5, id, 'android', 'fcm', 'production', 5, 7, 3, 9 FROM inboxes;
                 INSERT INTO api_keys (id, name, app, hash, created_at, revoked_at)
                 VALUES (1, 'orders', 'default', '\\x01', 5, 6), (2, 'orders', 'default', '\\x02', 6, NULL), (3, 'orders', 'shop', '\\x03', 1, 2);
                 INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at)
@@ -94,6 +94,8 @@ struct PostgresSchemaTests {
         let devices = try store.readBlocking { try $0.deviceTokens.devices(inbox: inbox) }
         #expect(devices.map(\.target.token) == ["fid:a"] && devices.map(\.target.kind) == [.token])
         #expect(devices.map(\.shard) == [5] && devices.map(\.schedule.toldCount) == [3])
+        let due = try store.readBlocking { try $0.deviceTokens.dueParts(nil) }
+        #expect(due.map(\.part) == [LanePart(Lane(app: "default", provider: .fcm), .android, .production)])
         guard case .postgres(let database) = store.base else { return }
         let kept = try database.readBlocking {
             try $0.first("SELECT starts, revocations, (SELECT count(*) FROM revocations) FROM program_state") {
@@ -108,6 +110,15 @@ struct PostgresSchemaTests {
             }
         }
         #expect(keys == ["1x02", "1y02", "3x03"])
+        // A node of the earlier program goes on to note which lanes stopped.
+        try database.writeBlocking {
+            try $0.plainConnection.script(
+                """
+                INSERT INTO lane_conditions (app, provider, condition, reason, since, node_id)
+                VALUES ('default', 'apns', 'parked', 'r', 5, '00000000-0000-0000-0000-000000000001')
+                ON CONFLICT (app, provider, node_id) DO UPDATE SET condition = excluded.condition
+                """)
+        }
         // What was there follows the policy that there was, and so does what a node of the earlier program makes.
         try database.writeBlocking {
             try $0.plainConnection.script("INSERT INTO inboxes (app, user_id) VALUES ('default', 'bob')")

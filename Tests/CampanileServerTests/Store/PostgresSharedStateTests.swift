@@ -223,18 +223,19 @@ struct PostgresSharedStateTests {
 
     @Test("what a node found of a lane counts while the node lives, and each lane is listed once")
     func lanes() async throws {
-        let (lane, other) = (Lane(app: "shop", provider: .apns), Lane(app: "shop", provider: .fcm))
+        let lane = Lane(app: "shop", provider: .apns)
+        let (part, other) = (LanePart(lane, .ios, .production), LanePart(lane, .ios, .sandbox))
         let found = LaneCondition(kind: .outage, reason: "503", since: clock.now)
         try await stores[0].write { [nodes] transaction in
-            for node in nodes { try transaction.laneConditions.set(found, lane, node: node.id) }
+            for node in nodes { try transaction.laneConditions.set(found, part, node: node.id) }
             try transaction.laneConditions.set(found, other, node: nodes[0].id)
         }
         #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.isEmpty, "neither lives")
         try await keepAlive()
-        #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane, other])
+        #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.map(\.part) == [part, other])
         try await stores[0].cluster.leave(nodes[0])
-        #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane])
-        try await stores[1].write { [node = nodes[1].id] in try $0.laneConditions.set(nil, lane, node: node) }
+        #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.map(\.part) == [part])
+        try await stores[1].write { [node = nodes[1].id] in try $0.laneConditions.set(nil, part, node: node) }
         #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.isEmpty)
     }
 }

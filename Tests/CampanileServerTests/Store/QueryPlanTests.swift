@@ -15,7 +15,8 @@ struct QueryPlanTests {
         "SELECT n.id, d.device_id, d.settled_at": "the hundred newest that the statement in it finds",
         "SELECT id FROM inboxes ORDER BY id": "the badge audit, and a start under another policy",
         "SELECT id, name, app, created_at, revoked_at, kind FROM api_keys ORDER BY id": "`keys list`",
-        "SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider": "a row for each lane",
+        "SELECT app, provider, platform, environment, condition, reason, since FROM lane_part_conditions ORDER BY app, provider, platform, environment":
+            "a row for each stopped part",
         "SELECT app, user_id, not_before FROM revocations WHERE not_before > $1":
             "users that an operator signed out, after a change",
         "SELECT count(*), count(*) FILTER (WHERE unread_count > 0), CAST(coalesce(sum(unread_count), 0) AS bigint) FROM inboxes":

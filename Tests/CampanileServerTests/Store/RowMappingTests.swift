@@ -16,7 +16,7 @@ import Testing
     private static let newest = UUIDv7(high: 0x0190_0000_0004_7001, low: 0x8000_0000_0000_0004)
     private static let unreadFrom = UUIDv7(high: 0x0190_0000_0005_7001, low: 0x8000_0000_0000_0005)
     private static let sending = UUIDv7(high: 0x0190_0000_0006_7001, low: 0x8000_0000_0000_0006)
-    private static let lane = Lane(app: "shop", provider: .fcm)
+    private static let part = LanePart(Lane(app: "shop", provider: .fcm), .ios, .sandbox)
     private static let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
     private static func time(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }
@@ -132,7 +132,7 @@ import Testing
             try fixture.database.writeBlocking {
                 _ = try $0.connection.run("UPDATE inboxes SET badge_policy = $1", policy.rawValue)
             }
-            let due = try fixture.store.writeBlocking { try $0.deviceTokens.due(Self.lane, shards: nil, limit: 5) }
+            let due = try fixture.store.writeBlocking { try $0.deviceTokens.due(Self.part, shards: nil, limit: 5) }
             let one = try #require(due.first)
             Self.check(one.schedule, lease: 0)
             Self.check(one.alert)

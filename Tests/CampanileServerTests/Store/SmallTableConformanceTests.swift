@@ -24,15 +24,20 @@ import Testing
             try side.read("keys") { reading in
                 try [reading.apiKeys.list()] + [[1, 2, 0], [3], [4], [5]].map { try reading.apiKeys.find(hash: $0) }
             }
-            let lanes = [Lane(app: "b", provider: .fcm), Lane(app: "B", provider: .apns), Lane(app: "a", provider: .apns)]
+            let parts = [
+                LanePart(Lane(app: "b", provider: .fcm), .ios, .production),
+                LanePart(Lane(app: "b", provider: .fcm), .android, .production),
+                LanePart(Lane(app: "B", provider: .apns), .ios, .sandbox),
+                LanePart(Lane(app: "a", provider: .apns), .ios, .production),
+            ]
             for kind in [LaneCondition.Kind.parked, .outage] {
                 try side.write { transaction in
-                    for lane in lanes {
-                        try transaction.laneConditions.set(LaneCondition(kind: kind, reason: "r", since: transaction.now), lane)
+                    for part in parts {
+                        try transaction.laneConditions.set(LaneCondition(kind: kind, reason: "r", since: transaction.now), part)
                     }
                 }
             }
-            try side.write { try $0.laneConditions.set(nil, lanes[0]) }
+            try side.write { try $0.laneConditions.set(nil, parts[0]) }
             try side.read("lanes") { [try $0.laneConditions.all().map { "\($0)" }] }
             try side.write { try $0.laneConditions.clear() }
             try side.read("lanes") { [try $0.laneConditions.all().map { "\($0)" }] }

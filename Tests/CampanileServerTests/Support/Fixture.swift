@@ -219,11 +219,12 @@ struct Fixture: Sendable {
     static func token(_ letter: Character) -> String { String(repeating: letter, count: 64) }
 
     func register(
-        _ letter: Character, _ user: User? = nil, platform: DevicePlatform = .ios, appVersion: String? = nil
+        _ letter: Character, _ user: User? = nil, platform: DevicePlatform = .ios, provider: DeviceProvider? = nil,
+        environment: DeviceEnvironment = .production, appVersion: String? = nil
     ) async throws {
         let device = DeviceToken(
-            token: Fixture.token(letter), platform: platform, provider: DeviceProvider(defaultFor: platform),
-            environment: .production, appVersion: appVersion, locale: nil, lastRegisteredAt: clock.now)
+            token: Fixture.token(letter), platform: platform, provider: provider ?? DeviceProvider(defaultFor: platform),
+            environment: environment, appVersion: appVersion, locale: nil, lastRegisteredAt: clock.now)
         _ = try await registry.register(device, user ?? alice)
     }
 
@@ -246,8 +247,8 @@ struct Fixture: Sendable {
     func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
         let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, leases: AloneLease(lease))
         return try await store.write { transaction in
-            try transaction.deviceTokens.dueLanes(nil).flatMap {
-                try claims.claim($0.lane, limit: 10, looks: 10, in: transaction)
+            try transaction.deviceTokens.dueParts(nil).flatMap {
+                try claims.claim($0.part, limit: 10, looks: 10, in: transaction)
             }
         }
     }

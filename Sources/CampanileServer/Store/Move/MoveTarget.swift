@@ -41,7 +41,7 @@ struct MoveTarget: Sendable {
                 """)
             _ = try connection.run("INSERT INTO move_state (table_name, after_key, row_count) VALUES ('', $1, 0)", fingerprint)
             // A node that served it alone left them.
-            _ = try connection.run("DELETE FROM lane_conditions")
+            _ = try connection.run("DELETE FROM lane_part_conditions")
             _ = try connection.run("DELETE FROM provider_tokens")
             _ = try connection.run("DELETE FROM app_policies")
             return .ready

@@ -16,7 +16,7 @@ struct MovedTable: Sendable {
     /// Takes the same, for a table that SQLite doesn't have.
     let insertBeside: SQL?
 
-    /// All, each after those that its rows refer to. Not among them are the tables that only one store has, and `lane_conditions`, which
+    /// All, each after those that its rows refer to. Not among them are the tables that only one store has, and `lane_part_conditions`, which
     /// nodes find out. `program_state` goes last, with the end of the move.
     static let names = [
         "inboxes", "api_keys", "device_tokens", "notifications", "external_ids", "deliveries", "events", "departed_devices",

@@ -15,6 +15,7 @@ enum PostgresMigrations {
         Migration(version: 9, name: "p0009_synced_at"),
         Migration(version: 10, name: "p0010_given"),
         Migration(version: 11, name: "p0011_broadcasts"),
+        Migration(version: 12, name: "p0012_lane_parts"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

@@ -108,7 +108,7 @@ struct PostgresNodes {
         unit.noteChange()
         let connection = unit.plainConnection
         try connection.queue("UPDATE shards SET node_id = NULL, expires_at = 0 WHERE node_id = $1", node.id)
-        try connection.queue("DELETE FROM lane_conditions WHERE node_id = $1", node.id)
+        try connection.queue("DELETE FROM lane_part_conditions WHERE node_id = $1", node.id)
         try connection.queue("DELETE FROM nodes WHERE id = $1", node.id)
     }
 
@@ -120,7 +120,7 @@ struct PostgresNodes {
             Limits.nodeMemoryMilliseconds)
         try unit.plainConnection.queue(
             """
-            DELETE FROM lane_conditions c WHERE c.node_id <> '00000000-0000-0000-0000-000000000000'
+            DELETE FROM lane_part_conditions c WHERE c.node_id <> '00000000-0000-0000-0000-000000000000'
                 AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.node_id)
             """)
         try unit.plainConnection.queue(

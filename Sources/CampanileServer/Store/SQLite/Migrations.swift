@@ -32,6 +32,7 @@ enum Migrations {
         Migration(version: 23, name: "m0023_synced_at"),
         Migration(version: 24, name: "m0024_given"),
         Migration(version: 25, name: "m0025_broadcasts"),
+        Migration(version: 26, name: "m0026_lane_parts"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

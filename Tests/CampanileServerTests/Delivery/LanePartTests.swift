@@ -1,0 +1,156 @@
+import CampanileCore
+import Push
+import Synchronization
+import Testing
+
+@testable import CampanileServer
+
+/// The parts of a lane: what stops one does nothing to the others.
+@Suite struct LanePartTests {
+    private static let apple = Lane(app: "default", provider: .apns)
+    private static let production = LanePart(apple, .ios, .production)
+    private static let sandbox = LanePart(apple, .ios, .sandbox)
+    /// No device is in it; a lane is only more than two parts with one.
+    private static let android = LanePart(apple, .android, .production)
+    private static let bob = User(app: "default", userID: "bob")
+
+    /// Bob's device is in the part that stops, Alice's in one that runs.
+    @Test(
+        "devices that the app's credentials don't serve hold up none that they serve, however quiet the app is",
+        arguments: [
+            (sandbox, production),
+            (
+                LanePart(Lane(app: "default", provider: .fcm), .ios, .production),
+                LanePart(Lane(app: "default", provider: .fcm), .android, .production)
+            ),
+            (
+                LanePart(Lane(app: "default", provider: .fcm), .ios, .sandbox),
+                LanePart(Lane(app: "default", provider: .fcm), .ios, .production)
+            ),
+        ])
+    func unserved(_ stopped: LanePart, _ running: LanePart) async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        let answer = Mutex(PushAnswer.accepted)
+        bench.provider.answer { message in
+            message.device.token.hasPrefix("a") ? .saying(.misconfigured, "no such credentials") : answer.withLock(\.self)
+        }
+        try await fixture.register("a", Self.bob, in: stopped)
+        try await fixture.register("b", in: running)
+        let waiting = try await fixture.create(Self.bob)
+        #expect(try await bench.sent() == ["alert a 1"])
+        for round in 1...4 {
+            fixture.clock.advance(seconds: 1_000)
+            try await fixture.create()
+            #expect(try await bench.sent().contains("alert b \(round)"))
+            #expect(try bench.conditions().map(\.key) == [stopped])
+        }
+        answer.withLock { $0 = .saying(.deviceBusy(afterMilliseconds: 1_000)) }
+        try await fixture.create()
+        #expect(try await bench.sent().contains("alert b 5"))
+        answer.withLock { $0 = .accepted }
+        fixture.clock.advance(seconds: 70)
+        #expect(try await bench.sent().contains("alert b 5"), "one that waits is found among those that wait for longer")
+        #expect(try fixture.states(of: waiting) == [.owed])
+    }
+
+    @Test("an outage of Apple's sandbox leaves production alone, and the other way round", arguments: DeviceEnvironment.allCases)
+    func outage(_ environment: DeviceEnvironment) async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        bench.provider.answer {
+            $0.device.environment == environment ? .saying(.unavailable(afterMilliseconds: nil), "Shutdown") : .accepted
+        }
+        for letter in "0123456789" {
+            try await fixture.register(letter, Self.bob, in: environment == .sandbox ? Self.sandbox : Self.production)
+        }
+        try await fixture.register("b", in: environment == .sandbox ? Self.production : Self.sandbox)
+        try await fixture.create(Self.bob)
+        #expect(try await bench.sent().count == Limits.outageFailures)
+        #expect(try bench.conditions().map(\.key.environment) == [environment])
+        try await fixture.create()
+        #expect(try await bench.sent() == ["alert b 1"])
+    }
+
+    @Test("a device that changes its part while its push is under way gives back the place that it had")
+    func changesPart() async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        bench.provider.answer { _ in .saying(.acceptedElsewhere(.sandbox)) }
+        try await fixture.register("a", in: Self.production)
+        for number in 1...3 {
+            try await fixture.create()
+            #expect(try await bench.sent() == ["alert a \(number)"])
+            #expect(try fixture.registry.list(fixture.alice).map(\.environment) == [.sandbox])
+            #expect(bench.deliveryWorker.pushes.isIdle)
+        }
+        #expect(bench.deliveryWorker.pushes.laneReports.values.map(\.inFlight) == [0])
+    }
+
+    // MARK: Tokens of other apps
+
+    @Test("tokens of other apps stop the parts that had some, and one accepted push in the lane clears that for all of them")
+    func foreign() {
+        var book = LaneHealth()
+        let now = Timestamp(milliseconds: 1_795_000_000_000)
+        let quiet = Self.android
+        func hear(_ part: LanePart, _ outcome: PushOutcome) -> LaneHealth.Change? {
+            book.sent(part)
+            return book.answered(part, .saying(outcome), now: now, jitter: 0)
+        }
+        #expect(hear(quiet, .accepted) == nil)
+        for part in [Self.production, Self.sandbox] { #expect(hear(part, .tokenForeign) == nil) }
+        #expect(Set(book.foreignParts(of: Self.apple)) == [Self.production, Self.sandbox])
+        for part in book.foreignParts(of: Self.apple) { _ = book.park(part, "tokens of other apps", now: now, jitter: 0) }
+        #expect(book.foreignApps == ["default"] && book.isHealthy(quiet))
+        #expect(hear(Self.sandbox, .rejected) == nil, "a success alone says that it is mended")
+        #expect(!book.isHealthy(Self.sandbox))
+        #expect(hear(Self.production, .accepted) == .recovered)
+        #expect(book.foreignApps.isEmpty, "dead tokens are believed again")
+        #expect(hear(Self.sandbox, .tokenForeign) == .recovered, "what one token is says nothing of its part any more")
+    }
+
+    // MARK: What is told
+
+    @Test("a lane is reported by its users' devices, and by a build from Xcode where there are no others")
+    func reported() async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        let answers = Mutex<[DeviceEnvironment: PushAnswer]>([.sandbox: .saying(.misconfigured, "BadEnvironmentKeyInToken")])
+        bench.provider.answer { message in answers.withLock { $0[message.device.environment] ?? .accepted } }
+        func reported() -> String? { bench.deliveryWorker.pushes.laneReports[Self.apple]?.condition?.reason }
+        try await fixture.register("a", Self.bob, in: Self.sandbox)
+        try await fixture.register("b", in: Self.production)
+        let waiting = try await fixture.create(Self.bob)
+        _ = try await bench.sent()
+        #expect(reported() == "BadEnvironmentKeyInToken")
+        try await fixture.create()
+        _ = try await bench.sent()
+        #expect(reported() == nil)
+        #expect(try bench.conditions().map(\.key) == [Self.sandbox], "it is named in any case")
+        fixture.clock.advance(seconds: 120)
+        answers.withLock { $0[.production] = .saying(.misconfigured, "InvalidProviderToken") }
+        let stopped = try await fixture.create()
+        _ = try await bench.sent()
+        #expect(reported() == "InvalidProviderToken")
+        // An outage is told before an older wrong configuration.
+        for letter in "0123456789" { try await fixture.register(letter, Self.bob, in: Self.android) }
+        answers.withLock { $0[.production] = .saying(.unavailable(afterMilliseconds: nil), "Shutdown") }
+        try await fixture.create(Self.bob)
+        _ = try await bench.sent()
+        #expect(reported() == "Shutdown")
+        // An explanation names the part that its deliveries wait for, and no other.
+        for (id, reason, others) in [(waiting, "BadEnvironment", "Invalid"), (stopped, "Invalid", "BadEnvironment")] {
+            let explanation = try fixture.store.readBlocking { try Explanation(id, app: nil, in: $0) }
+            let lines = try #require(explanation).lines.filter { $0.hasPrefix("APNs refuses") }
+            #expect(lines.count == 1 && lines[0].contains(reason) && !lines[0].contains(others))
+        }
+    }
+}
+
+extension Fixture {
+    fileprivate func register(_ letter: Character, _ user: User? = nil, in part: LanePart) async throws {
+        try await register(
+            letter, user, platform: part.platform, provider: part.lane.provider, environment: part.environment)
+    }
+}
