@@ -319,6 +319,18 @@ class NotifiableTest < RailsTest
     assert_equal [[], ["Hello Bob"]], [titles(alice), titles(bob)]
   end
 
+  def test_a_row_that_is_another_s_comes_to_them_also_where_rails_tells_another_object_of_it
+    message = Message.create!(recipient: alice, subject: "Hello")
+    run_jobs
+    Message.transaction do
+      same = Message.find(message.id)
+      message.update!(subject: "Hello Bob")
+      same.update!(recipient: bob)
+    end
+    run_jobs
+    assert_equal [[], ["Hello Bob"]], [titles(alice), titles(bob)]
+  end
+
   def test_a_row_that_comes_back_in_its_transaction_stays
     message = Message.create!(recipient: alice, subject: "Hello")
     run_jobs

@@ -92,12 +92,14 @@ module Campanile
 
     retry_on Passing, **PATIENCE
 
-    # A row that is another's from now on leaves the one, for whom its job finds that out, and is created for the other.
+    # A row that is another's from now on leaves the one, for whom its job finds that out, and is created for the other. Of two objects of a row
+    # that are saved in one transaction Rails tells one alone, which may not know of the other's change: then that job finds it out too, and has
+    # the row created.
     def self.enqueue(record, event, former: nil)
       notifies = record.class.campanile_notifies || raise(ConfigurationError, "#{record.class} includes Campanile::Notifiable and says no `notifies`")
       recipient = notifies.recipient_of(record)
       is_handed_on = former && former[0]&.last != recipient&.last
-      later(record, "updated", former[0]) if is_handed_on
+      later(record, "left", former[0]) if is_handed_on
       later(record, is_handed_on ? "created" : event, recipient)
     end
 
@@ -110,8 +112,6 @@ module Campanile
     rescue StandardError => error
       record.class.logger&.error("Campanile: #{record.class.campanile_external_id(record.id)} was #{event}, and no job was enqueued: #{error.message}")
     end
-    private_class_method :later
-
     def perform(model, id, event, recipient)
       @model, @id, @event, @recipient = model.constantize, id, event, recipient
       @notifies, seen = @model.campanile_notifies, nil
@@ -146,7 +146,10 @@ module Campanile
         Campanile.withdraw(external_id: external_id)
         give
       when :another_s
-        notification_id&.then { |id| Campanile.withdraw(id, user: user) }
+        notification_id&.then do |id|
+          Campanile.withdraw(id, user: user)
+          hand_on unless @event == "left"
+        end
         give
       when :read then Campanile.reads(user, external_ids: [external_id], badge: number)
       else @event == "created" ? create(now) : edit(notification_id, now)
@@ -157,6 +160,12 @@ module Campanile
       Campanile.notify(user, external_id: external_id, **fields, **{ badge: number }.compact)
     rescue ExternalIdTaken => taken
       edit(taken.notification_id, fields)
+    end
+
+    # Has the row created for whom it is now.
+    def hand_on
+      record = find(@model, @id) or return
+      self.class.later(record, "created", @notifies.recipient_of(record))
     end
 
     # Nothing is created for a change, and nobody alerted: the row may be older than this gem, or have been read when its creation was told.
