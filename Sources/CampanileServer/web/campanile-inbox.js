@@ -1,4 +1,4 @@
-// <campanile-inbox>: a user's notifications, live. See docs/inbox-on-your-page.md.
+// A user's notifications, live: docs/inbox-on-your-page.md
 import { listen, renew, settingsOf } from "./campanile-badge.js";
 
 const names = "token badge reset notification.created notification.updated notification.deleted notifications.read_all".split(" ");
@@ -105,7 +105,7 @@ function makeInbox(host) {
 
 	function drawTime(node) {
 		const date = new Date(node.dateTime);
-		let age = Math.max(0, Date.now() - date) / 60_000;
+		let age = Math.max(0, Date.now() - date) / 6e4;
 		for (const [unit, size] of Object.entries({ second: 1, minute: 60, hour: 24, day: 7 })) {
 			if (age < size) return (node.textContent = new Intl.RelativeTimeFormat(lang, { numeric: "auto" }).format(-Math.floor(age), unit));
 			age /= size;
@@ -176,7 +176,7 @@ function makeInbox(host) {
 			if (used !== token) return call(method, path, body);
 			refuse();
 		}
-		if (answer.status !== 404) throw answer.status;
+		if (answer.status !== 404 || !(await answer.json()).code) throw answer.status;
 	}
 
 	async function change(id, read) {
@@ -296,7 +296,7 @@ function makeInbox(host) {
 		} catch {}
 		list.ariaLabel = text("list");
 		for (const node of [all, more, retry]) node.textContent = text(node.name);
-		timer = setInterval(() => root.querySelectorAll("time").forEach(drawTime), 30_000);
+		timer = setInterval(() => root.querySelectorAll("time").forEach(drawTime), 3e4);
 		const who = given || tokenSrc;
 		if (stream !== address || !who) clear();
 		stream = address;
