@@ -331,6 +331,19 @@ class NotifiableTest < RailsTest
     assert_equal [[], ["Hello Bob"]], [titles(alice), titles(bob)]
   end
 
+  def test_a_row_that_is_another_s_comes_to_them_also_where_its_creation_was_told_to_nobody_yet
+    Message.transaction do
+      made = Message.create!(recipient: alice, subject: "Hello")
+      Message.find(made.id).update!(recipient: bob)
+    end
+    run_jobs
+    assert_equal [[], ["Hello"]], [titles(alice), titles(bob)]
+    message = Message.create!(recipient: alice, subject: "Again")
+    Message.transaction { [message, Message.find(message.id)].zip([{ subject: "Again!" }, { recipient: bob }]) { |one, change| one.update!(change) } }
+    run_jobs
+    assert_equal [[], ["Hello", "Again!"]], [titles(alice), titles(bob)]
+  end
+
   def test_a_row_that_comes_back_in_its_transaction_stays
     message = Message.create!(recipient: alice, subject: "Hello")
     run_jobs

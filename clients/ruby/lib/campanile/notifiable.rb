@@ -93,8 +93,8 @@ module Campanile
     retry_on Passing, **PATIENCE
 
     # A row that is another's from now on leaves the one, for whom its job finds that out, and is created for the other. Of two objects of a row
-    # that are saved in one transaction Rails tells one alone, which may not know of the other's change: then that job finds it out too, and has
-    # the row created.
+    # that are saved in one transaction Rails tells one alone, which may not know of the other's change: then the job of the one that was told
+    # finds it out, and has the row created.
     def self.enqueue(record, event, former: nil)
       notifies = record.class.campanile_notifies || raise(ConfigurationError, "#{record.class} includes Campanile::Notifiable and says no `notifies`")
       recipient = notifies.recipient_of(record)
@@ -112,6 +112,7 @@ module Campanile
     rescue StandardError => error
       record.class.logger&.error("Campanile: #{record.class.campanile_external_id(record.id)} was #{event}, and no job was enqueued: #{error.message}")
     end
+
     def perform(model, id, event, recipient)
       @model, @id, @event, @recipient = model.constantize, id, event, recipient
       @notifies, seen = @model.campanile_notifies, nil
@@ -146,10 +147,8 @@ module Campanile
         Campanile.withdraw(external_id: external_id)
         give
       when :another_s
-        notification_id&.then do |id|
-          Campanile.withdraw(id, user: user)
-          hand_on unless @event == "left"
-        end
+        notification_id&.then { |id| Campanile.withdraw(id, user: user) }
+        hand_on unless @event == "left"
         give
       when :read then Campanile.reads(user, external_ids: [external_id], badge: number)
       else @event == "created" ? create(now) : edit(notification_id, now)
