@@ -319,16 +319,17 @@ def test_a_server_that_is_killed_leaves_the_list_and_what_came_meanwhile_follows
     page.wait(shows("After it", "While it was down"))
 
 
-@pytest.mark.parametrize("of_proxy", ["404 page not found", "{}"], ids=["text", "json"])
+@pytest.mark.parametrize("of_proxy", ["404 page not found", '{"code":404}'], ids=["text", "json"])
 def test_a_404_of_a_proxy_says_nothing_of_the_entry(world, of_proxy):
     world.post(title="First")
-    page = world.inbox(f"""{{ const real = window.fetch; window.isAway = true;
+    page = world.inbox(f"""{{ const real = window.fetch; window.isAway = true; window.refused = 0;
       window.fetch = (url, options) => isAway && ["PATCH", "DELETE"].includes(options?.method)
-        ? Promise.resolve(new Response({of_proxy!r}, {{ status: 404 }})) : real(url, options); }}""")
+        ? Promise.resolve(new Response({of_proxy!r}, {{ status: 404, headers: {{ n: ++refused }} }})) : real(url, options); }}""")
     page.wait(shows("First"))
-    for name in ["mark", "delete"]:
+    for count, name in enumerate(["mark", "delete"], 1):
         press(page, name, 0)
-        page.wait("said() === 'error'")
+        page.wait(f"refused === {count} && said() === 'error'")
+        page.evaluate("new Promise((done) => setTimeout(done))")
         assert page.evaluate("titles()") == ["First"]
     page.evaluate("window.isAway = false")
     press(page, "retry")

@@ -163,7 +163,7 @@ function makeInbox(host) {
 		node?.remove();
 		if (!block.ids.length) block.remove();
 		if (!list.firstChild) say();
-		// On a button after a press only.
+		// After a press only.
 		if (next) ((node.isMine && next.querySelector(".delete")) || next).focus();
 	}
 
@@ -176,14 +176,14 @@ function makeInbox(host) {
 			if (used !== token) return call(method, path, body);
 			refuse();
 		}
-		if (answer.status !== 404 || !(await answer.json()).code) throw answer.status;
+		if (answer.status !== 404 || (await answer.json()).code !== "not_found") throw answer.status;
 	}
 
 	async function change(id, read) {
 		const before = entries.get(id);
 		const changed = await call("PATCH", `/${id}`, { read });
 		if (!changed) drop(id);
-		// What was told may be newer.
+		// It may be newer.
 		else if (entries.get(id) === before) put(changed);
 	}
 
