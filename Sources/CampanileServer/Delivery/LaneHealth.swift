@@ -19,7 +19,7 @@ struct LaneHealth: Sendable {
         /// Answers in a row that call the configuration wrong, and when a push was last accepted.
         var misconfigured = 0
         var acceptedAt: Timestamp?
-        /// True if a token of it was called another app's.
+        /// True if a token of it was called another app's since the start.
         var hasForeign = false
         /// Failed probes since the part stopped.
         var probes = 0
@@ -46,7 +46,7 @@ struct LaneHealth: Sendable {
     /// The lanes that pushes to production went in since the start.
     var productionLanes: Set<Lane> { Set(entries.keys.filter { $0.environment == .production }.map(\.lane)) }
 
-    /// The parts of a lane that had tokens of other apps.
+    /// The parts of a lane that had tokens of other apps since the start.
     func foreignParts(of lane: Lane) -> [LanePart] {
         entries.filter { $0.key.lane == lane && $0.value.hasForeign }.map(\.key)
     }
@@ -103,13 +103,13 @@ struct LaneHealth: Sendable {
             return recover(&entry)
         case .deviceBusy, .tokenGone, .rejected, .tokenForeign:
             if answer.outcome == .tokenForeign { entry.hasForeign = true }
-            guard isForeign(part) else { return recover(&entry) }
+            guard entry.hasForeign, isForeign(part) else { return recover(&entry) }
             guard let condition = entry.condition else { return nil }
             return stop(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
         case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
         case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
-            // Among pushes that are accepted it concerns one push only.
+            // Among pushes that are accepted it may concern one device.
             entry.misconfigured += 1
             let isFlowing = entry.acceptedAt.map { now.milliseconds - $0.milliseconds < Limits.flowingMilliseconds } ?? false
             if entry.condition == nil, isFlowing, entry.misconfigured < Limits.misconfiguredInRow { return nil }

@@ -85,7 +85,7 @@ package final class PushesInFlight: Sendable {
         }
         let production = conditions.isEmpty ? [] : lanes.productionLanes
         for (part, condition) in conditions {
-            // A build from Xcode alarms nobody while there are devices of users.
+            // The gauge of a lane whose users get their pushes doesn't show a build from Xcode.
             guard part.environment == .production || !production.contains(part.lane) else { continue }
             let known = reports[part.lane]?.condition
             reports[part.lane, default: LaneReport()].condition = known ?? condition

@@ -105,6 +105,8 @@ import Testing
         #expect(book.foreignApps == ["default"] && book.isHealthy(quiet))
         #expect(hear(Self.sandbox, .rejected) == nil, "a success alone says that it is mended")
         #expect(!book.isHealthy(Self.sandbox))
+        for _ in 1...Limits.outageFailures { _ = hear(quiet, .unavailable(afterMilliseconds: nil)) }
+        #expect(hear(quiet, .rejected) == .recovered, "it had none, so its provider is at work again")
         #expect(hear(Self.production, .accepted) == .recovered)
         #expect(book.foreignApps.isEmpty, "dead tokens are believed again")
         #expect(hear(Self.sandbox, .tokenForeign) == .recovered, "what one token is says nothing of its part any more")

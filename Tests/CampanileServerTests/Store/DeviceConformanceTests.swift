@@ -20,7 +20,7 @@ import Testing
             _ = try tokens.insert(
                 Compare.device(Self.google, at: 300, platform: .android, locale: "de"), app: "shop", inbox: alice)
             _ = try tokens.insert(Compare.device("third", at: 300, platform: .android), app: "shop", inbox: alice)
-            _ = try tokens.insert(Compare.device("fourth", at: 200), app: "shop", inbox: alice)
+            _ = try tokens.insert(Compare.device("fourth", at: 200, environment: .sandbox), app: "shop", inbox: alice)
             _ = try tokens.insert(Compare.device("bobs", at: 400), app: "shop", inbox: bob)
             _ = try tokens.insert(Compare.device("bobs", at: 400), app: "other", inbox: bob)
         }
@@ -208,7 +208,8 @@ import Testing
                 for number in 0..<1_200 {
                     if number % 40 == 0 { _ = try transaction.inboxes.making(app: "shop", userID: "\(number / 40)") }
                     let device = Compare.device(
-                        "token \(number)", at: 1, platform: number.isMultiple(of: 3) ? .android : .ios)
+                        "token \(number)", at: 1, platform: number.isMultiple(of: 3) ? .android : .ios,
+                        environment: number % 5 == 1 ? .sandbox : .production)
                     let id = try transaction.deviceTokens.insert(
                         device, app: number.isMultiple(of: 2) ? "shop" : "other", inbox: InboxID(Int64(number / 40 + 1)))
                     var schedule = try #require(try transaction.deviceTokens.device(id)?.schedule)

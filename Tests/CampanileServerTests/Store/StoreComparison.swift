@@ -70,11 +70,11 @@ struct StoreComparison {
 
     static func device(
         _ token: String, _ kind: DeviceTokenKind = .token, at time: Int64, platform: DevicePlatform = .ios,
-        appVersion: String? = nil, locale: String? = nil
+        environment: DeviceEnvironment = .production, appVersion: String? = nil, locale: String? = nil
     ) -> DeviceToken {
         DeviceToken(
             token: token, kind: kind, platform: platform, provider: DeviceProvider(defaultFor: platform),
-            environment: .production,
+            environment: environment,
             appVersion: appVersion, locale: locale, lastRegisteredAt: Timestamp(milliseconds: time))
     }
 }
