@@ -10,7 +10,7 @@ import Testing
     private static let apple = Lane(app: "default", provider: .apns)
     private static let production = LanePart(apple, .ios, .production)
     private static let sandbox = LanePart(apple, .ios, .sandbox)
-    /// No device is in it; a lane is only more than two parts with one.
+    /// A third part. No device of a real app is in it.
     private static let android = LanePart(apple, .android, .production)
     private static let bob = User(app: "default", userID: "bob")
 
@@ -76,7 +76,9 @@ import Testing
     func changesPart() async throws {
         let bench = try ImmediateCourier()
         let fixture = bench.fixture
-        bench.provider.answer { _ in .saying(.acceptedElsewhere(.sandbox)) }
+        bench.provider.answer {
+            $0.device.token.hasPrefix("a") ? .saying(.acceptedElsewhere(.sandbox)) : .saying(.misconfigured, "BadTopic")
+        }
         try await fixture.register("a", in: Self.production)
         for number in 1...3 {
             try await fixture.create()
@@ -85,6 +87,12 @@ import Testing
             #expect(bench.deliveryWorker.pushes.isIdle)
         }
         #expect(bench.deliveryWorker.pushes.laneReports.values.map(\.inFlight) == [0])
+        // A part sends its probe while nothing else of it is in flight.
+        try await fixture.register("b", Self.bob, in: Self.production)
+        try await fixture.create(Self.bob)
+        #expect(try await bench.sent() == ["alert b 1"])
+        fixture.clock.advance(seconds: 20)
+        #expect(try await bench.sent() == ["alert b 1"])
     }
 
     // MARK: Tokens of other apps
