@@ -16,23 +16,49 @@ struct DeadTokenGuard: Sendable {
 
     private struct Window: Sendable {
         var start: Timestamp
-        var dead = 0
+        var gone = 0
         var foreign: [DeviceProvider: Int] = [:]
+        /// Those of the tokens of other apps.
+        var owners = Owners()
         var sparedUntil: Timestamp?
+
+        var dead: Int { owners.areMany ? gone + foreign.values.reduce(0, +) : gone }
+
+        /// A time that is further away than it was set to is of a clock that was ahead.
+        func spares(at now: Timestamp) -> Bool {
+            guard let sparedUntil else { return false }
+            return (1...Limits.sparingMilliseconds).contains(sparedUntil.milliseconds - now.milliseconds)
+        }
+    }
+
+    /// The inboxes of other apps' tokens: a topic or project that is wrong is so for all users, and one user may have many tokens.
+    private struct Owners: Sendable {
+        private var inboxes: Set<InboxID> = []
+
+        var areMany: Bool { inboxes.count > Limits.foreignTokensTolerated }
+
+        mutating func insert(_ inbox: InboxID) {
+            if !areMany { inboxes.insert(inbox) }
+        }
     }
 
     /// The answers of a lane since the start, older ones counting less.
     private struct Belonging: Sendable {
         var accepted = 0
         var foreign = 0
+        var owners = Owners()
 
         /// A topic or project that is wrong makes every token another app's, however slowly the pushes come.
-        var isDoubtful: Bool { foreign > Limits.foreignTokensTolerated && foreign >= accepted }
+        var isDoubtful: Bool {
+            foreign > Limits.foreignTokensTolerated && (accepted == 0 || foreign >= accepted && owners.areMany)
+        }
 
-        mutating func count(_ outcome: PushOutcome) {
-            switch outcome {
+        mutating func count(_ push: AnsweredPush) {
+            switch push.answer.outcome {
             case .accepted, .acceptedElsewhere: accepted += 1
-            case .tokenForeign: foreign += 1
+            case .tokenForeign:
+                foreign += 1
+                owners.insert(push.push.inbox)
             default: return
             }
             guard accepted + foreign >= 10_000 else { return }
@@ -63,17 +89,18 @@ struct DeadTokenGuard: Sendable {
         var isCounted: Set<String> = []
         for push in answered where !push.isJudged {
             let app = push.push.message.app
-            belongings[push.push.lane, default: Belonging()].count(push.answer.outcome)
+            belongings[push.push.lane, default: Belonging()].count(push)
             if push.answer.outcome == .tokenForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
                 counted.foreign[push.push.lane] = belonging.foreign
             }
+            var window = current(app, now: now)
             switch push.answer.outcome {
-            case .tokenGone, .tokenForeign: break
+            case .tokenGone: window.gone += 1
+            case .tokenForeign:
+                window.foreign[push.push.lane.provider, default: 0] += 1
+                window.owners.insert(push.push.inbox)
             default: continue
             }
-            var window = current(app, now: now)
-            window.dead += 1
-            if push.answer.outcome == .tokenForeign { window.foreign[push.push.lane.provider, default: 0] += 1 }
             windows[app] = window
             isCounted.insert(app)
         }
@@ -94,24 +121,24 @@ struct DeadTokenGuard: Sendable {
             if window.sparedUntil == nil { verdict.alarms[app] = window.dead }
             window.sparedUntil = Timestamp(milliseconds: now.milliseconds + Limits.sparingMilliseconds)
             windows[app] = window
-            for (provider, count) in window.foreign where count * 2 >= window.dead {
+            for (provider, count) in window.foreign where window.owners.areMany && count * 2 >= window.dead {
                 verdict.foreign[Lane(app: app, provider: provider)] = count
             }
         }
-        verdict.spared = Set(windows.filter { ($0.value.sparedUntil ?? now) > now }.keys)
+        verdict.spared = Set(windows.filter { $0.value.spares(at: now) }.keys)
             .union(verdict.foreign.keys.map(\.app))
         return verdict
     }
 
-    func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? { windows[app]?.sparedUntil.flatMap { $0 > now ? $0 : nil } }
+    func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? {
+        windows[app].flatMap { $0.spares(at: now) ? $0.sparedUntil : nil }
+    }
 
     private func current(_ app: String, now: Timestamp) -> Window {
         guard var window = windows[app] else { return Window(start: now) }
-        if let until = window.sparedUntil, until <= now { window.sparedUntil = nil }
-        guard now.milliseconds - window.start.milliseconds >= 60_000 else { return window }
-        window.start = now
-        window.dead = 0
-        window.foreign = [:]
-        return window
+        if !window.spares(at: now) { window.sparedUntil = nil }
+        // Begun by a clock that was set back since, it would never end.
+        guard !(0..<60_000).contains(now.milliseconds - window.start.milliseconds) else { return window }
+        return Window(start: now, sparedUntil: window.sparedUntil)
     }
 }

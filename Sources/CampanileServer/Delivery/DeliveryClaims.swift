@@ -6,6 +6,8 @@ package struct ClaimedPush: Sendable {
     let part: LanePart
     private(set) var message: PushMessage
     let device: DeviceID
+    /// The inbox that the device was in.
+    let inbox: InboxID
     let shard: Int16
     let lease: Int64
     /// When the device had been registered last.
@@ -19,6 +21,7 @@ package struct ClaimedPush: Sendable {
         part = LanePart(app: message.app, message.device)
         self.message = message
         device = schedule.id
+        inbox = schedule.inbox
         self.shard = shard
         lease = schedule.lease
         registeredAt = schedule.lastRegisteredAt
@@ -58,12 +61,15 @@ package struct DeliveryClaims: Sendable {
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
     ///     that have become pointless are settled.
-    func claim(_ part: LanePart, limit: Int, looks: Int, in transaction: StoreTransaction) throws -> [ClaimedPush] {
+    ///   - failing: the inboxes whose devices are left out, or come last.
+    func claim(
+        _ part: LanePart, limit: Int, looks: Int, failing: PushesInFlight.Failing = .init(), in transaction: StoreTransaction
+    ) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
         var budget = Limits.pointlessAlerts
         let due = try transaction.deviceTokens.due(part, shards: leases.claimable(), limit: looks)
-        for device in due {
+        for device in failing.inboxes.isEmpty ? due : failing.order(due) {
             let push = try claim(device, &terms, &budget, maySend: claimed.count < limit, in: transaction)
             if let push { claimed.append(push) }
         }

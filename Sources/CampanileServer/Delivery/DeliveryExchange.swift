@@ -57,8 +57,8 @@ final class DeliveryExchange: Sendable {
             let hints = answered.map { StoreHint.device($0.push.device) }
             let claimed = try await database.write(hints: hints, lane: .pushes) { [self, answered] transaction in
                 try record(answered, changes, spared, in: transaction)
-                return try plan.flatMap { part, limit, looks in
-                    try claims.claim(part, limit: limit, looks: looks, in: transaction)
+                return try plan.flatMap { part, limit, looks, failing in
+                    try claims.claim(part, limit: limit, looks: looks, failing: failing, in: transaction)
                 }
             }
             pushes.takePlaces(claimed)

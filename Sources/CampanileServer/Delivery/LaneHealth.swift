@@ -16,9 +16,12 @@ struct LaneHealth: Sendable {
         var condition: LaneCondition?
         /// Failures since the last answer that showed a provider at work.
         var failures = 0
-        /// Answers in a row that call the configuration wrong, and when a push was last accepted.
-        var misconfigured = 0
+        /// When a push was last accepted.
         var acceptedAt: Timestamp?
+        /// The inboxes to whose devices pushes failed since: one user's devices may be at fault, and not the part.
+        var failing: Set<InboxID> = []
+        /// When a stopped part may next be looked through for devices of other inboxes.
+        var othersAt = Timestamp(milliseconds: 0)
         /// True if a token of it was called another app's since the start.
         var hasForeign = false
         /// Failed probes since the part stopped.
@@ -26,6 +29,10 @@ struct LaneHealth: Sendable {
         var probeAt = Timestamp(milliseconds: 0)
         /// True if what is in flight is a probe: it was sent to find out whether the provider takes pushes again.
         var isProbing = false
+
+        mutating func fails(_ inbox: InboxID) {
+            if failing.count < Limits.claimedDevices { failing.insert(inbox) }
+        }
     }
 
     private var entries: [LanePart: Entry] = [:]
@@ -64,6 +71,25 @@ struct LaneHealth: Sendable {
         return entry.probeAt
     }
 
+    /// The inboxes to whose devices pushes failed since one of the part was last accepted.
+    func failing(_ part: LanePart) -> Set<InboxID> { entries[part]?.failing ?? [] }
+
+    /// When a stopped part may be looked through for devices of inboxes to which no push failed, before its next probe; nil when so many
+    /// inboxes failed that it isn't their devices, or an answer will tell.
+    func nextLookForOthers(_ part: LanePart) -> Timestamp? {
+        guard let entry = entries[part], entry.condition != nil, entry.inFlight == 0,
+            (1..<Limits.failingUsers).contains(entry.failing.count)
+        else { return nil }
+        return entry.othersAt
+    }
+
+    /// Returns whether such a look may be now. If so, the next one may be a second later.
+    mutating func looksForOthers(_ part: LanePart, now: Timestamp) -> Bool {
+        guard let at = nextLookForOthers(part), at <= now else { return false }
+        entries[part]?.othersAt = Timestamp(milliseconds: now.milliseconds + Limits.firstProbeMilliseconds)
+        return true
+    }
+
     /// The apps with a lane that tokens of other apps stopped: none of their tokens is at fault.
     var foreignApps: Set<String> { Set(foreignLanes.map(\.app)) }
 
@@ -88,9 +114,13 @@ struct LaneHealth: Sendable {
         inFlight -= 1
     }
 
-    /// - Parameter jitter: 64 random bits, which keep the servers of an outage from coming back together.
+    /// - Parameters:
+    ///   - inbox: that of the device that the push went to.
+    ///   - jitter: 64 random bits, which keep the servers of an outage from coming back together.
     /// - Returns: what the answer changed for the whole part.
-    mutating func answered(_ part: LanePart, _ answer: PushAnswer, now: Timestamp, jitter: UInt64) -> Change? {
+    mutating func answered(
+        _ part: LanePart, _ answer: PushAnswer, of inbox: InboxID, now: Timestamp, jitter: UInt64
+    ) -> Change? {
         var entry = entries[part, default: Entry()]
         entry.inFlight -= 1
         inFlight -= 1
@@ -98,21 +128,28 @@ struct LaneHealth: Sendable {
         switch answer.outcome {
         case .accepted, .acceptedElsewhere:
             entry.acceptedAt = now
-            entry.misconfigured = 0
+            entry.failing = []
             if isForeign(part) { foreignLanes.remove(part.lane) }
             return recover(&entry)
         case .deviceBusy, .tokenGone, .rejected, .tokenForeign:
-            if answer.outcome == .tokenForeign { entry.hasForeign = true }
+            if answer.outcome == .tokenForeign {
+                entry.hasForeign = true
+                entry.fails(inbox)
+            }
             guard entry.hasForeign, isForeign(part) else { return recover(&entry) }
             guard let condition = entry.condition else { return nil }
             return stop(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
-        case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
-        case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
+        case .unavailable(let after):
+            entry.fails(inbox)
+            return failed(&entry, answer, after: after, now: now, jitter: jitter)
+        case .unprocessed, .unanswered:
+            entry.fails(inbox)
+            return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
-            // Among pushes that are accepted it may concern one device.
-            entry.misconfigured += 1
+            // Among pushes that are accepted it may concern one user's devices.
+            entry.fails(inbox)
             let isFlowing = entry.acceptedAt.map { now.milliseconds - $0.milliseconds < Limits.flowingMilliseconds } ?? false
-            if entry.condition == nil, isFlowing, entry.misconfigured < Limits.misconfiguredInRow { return nil }
+            if entry.condition == nil, isFlowing, entry.failing.count < Limits.failingUsers { return nil }
             return stop(
                 &entry, .parked, answer.reason ?? "the provider gave no reason", after: nil, now: now, jitter: jitter)
         }
@@ -164,6 +201,7 @@ struct LaneHealth: Sendable {
             let step = max(min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest) / unsafe.delayDivisor, 1)
             let delay = max(step + Int64(jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
             entry.probeAt = Timestamp(milliseconds: now.milliseconds + delay)
+            entry.othersAt = Timestamp(milliseconds: now.milliseconds + Limits.firstProbeMilliseconds / unsafe.delayDivisor)
             entry.probes += 1
         }
         guard isNew else { return nil }

@@ -125,29 +125,45 @@ package final class PushesInFlight: Sendable {
     // MARK: - Places
 
     /// For each part of a lane, the pushes that may be claimed now, and the devices to look at for them.
-    typealias Plan = [(part: LanePart, limit: Int, looks: Int)]
+    typealias Plan = [(part: LanePart, limit: Int, looks: Int, failing: Failing)]
+
+    /// The inboxes to whose devices the pushes of a stopped part failed.
+    struct Failing: Sendable {
+        var inboxes: Set<InboxID> = []
+        /// True if nothing goes to them; false if others go first.
+        var areLeftOut = false
+
+        func order(_ due: [DueDevice]) -> [DueDevice] {
+            let others = due.filter { !inboxes.contains($0.schedule.inbox) }
+            return areLeftOut ? others : others + due.filter { inboxes.contains($0.schedule.inbox) }
+        }
+    }
 
     /// - Parameter due: the parts that something is due in, and since or from when.
     /// - Returns: what may be claimed now, and when there may be more without anybody waking the worker.
     func plan(_ due: [(part: LanePart, at: Timestamp)]) -> (plan: Plan, next: Timestamp?) {
         let now = world.now()
         return state.withLock { state in
-            var rooms: [(part: LanePart, room: Int)] = []
+            var rooms: [(part: LanePart, room: Int, areLeftOut: Bool)] = []
             var next: [Timestamp] = []
             for (part, dueAt) in due {
                 let room = state.lanes.room(part, now: now)
                 if dueAt <= now, room > 0 {
-                    rooms.append((part, room))
+                    rooms.append((part, room, false))
+                } else if dueAt <= now, state.lanes.looksForOthers(part, now: now) {
+                    rooms.append((part, 1, true))
                 } else if let at = room > 0 ? dueAt : state.lanes.nextLook(part).map({ max($0, dueAt) }) {
                     next.append(at)
                 }
+                if let at = state.lanes.nextLookForOthers(part) { next.append(max(at, dueAt)) }
             }
             // Each part gets its share of the transaction.
             let share = max(Limits.claimedDevices / max(rooms.count, 1), 1)
-            let plan: Plan = rooms.map { part, room in
+            let plan: Plan = rooms.map { part, room, areLeftOut in
                 let limit = min(room, share)
+                guard !state.lanes.isHealthy(part) else { return (part, limit, limit, Failing()) }
                 // A stopped part sends a single push; alerts that need none are settled along with it.
-                return (part, limit, state.lanes.isHealthy(part) ? limit : share)
+                return (part, limit, share, Failing(inboxes: state.lanes.failing(part), areLeftOut: areLeftOut))
             }
             return (plan, next.min())
         }
@@ -243,7 +259,7 @@ package final class PushesInFlight: Sendable {
         let change = state.withLock { state in
             state.end(answered)
             state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
-            let change = state.lanes.answered(push.part, answer, now: answered.at, jitter: jitter)
+            let change = state.lanes.answered(push.part, answer, of: push.inbox, now: answered.at, jitter: jitter)
             state.note(change, push.part)
             return change
         }

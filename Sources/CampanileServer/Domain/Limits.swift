@@ -159,13 +159,14 @@ package enum Limits {
     // A part of a lane that fails
     /// Failures in a row that close it.
     static let outageFailures = 10
-    /// Answers in a row that call the configuration wrong and close it, while others were accepted this long ago at most.
-    static let misconfiguredInRow = 3
+    /// Users to whose devices pushes failed: so many close it by answers that call the configuration wrong, while others were accepted this long
+    /// ago at most. With fewer of them, one that is closed is looked through for the devices of others.
+    static let failingUsers = 3
     static let flowingMilliseconds: Int64 = 60_000
     static let firstProbeMilliseconds: Int64 = 1_000
     static let outageProbeMilliseconds: Int64 = 60_000
     static let parkedProbeMilliseconds: Int64 = 15 * 60_000
-    /// So many tokens are believed to be another app's before any push of the lane was accepted.
+    /// So many tokens are believed to be another app's before any push of the lane was accepted, and the tokens of so many users later.
     static let foreignTokensTolerated = 2
     /// A clock set back by more than this is noticed.
     static let clockJumpMilliseconds: Int64 = 60_000

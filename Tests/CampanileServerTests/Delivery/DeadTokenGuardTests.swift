@@ -13,18 +13,24 @@ import Testing
         Timestamp(milliseconds: start.milliseconds + milliseconds)
     }
 
+    /// - Parameters:
+    ///   - first: the number of the first device.
+    ///   - owner: the inbox of all the devices; nil: each is another user's.
     private static func answers(
-        _ outcome: PushOutcome, _ count: Int, app: String = "a", provider: DeviceProvider = .apns
+        _ outcome: PushOutcome, _ count: Int, app: String = "a", provider: DeviceProvider = .apns, from first: Int = 0,
+        of owner: InboxID? = nil
     ) -> [AnsweredPush] {
-        (0..<count).map { number in
+        (first..<first + count).map { number in
             let message = PushMessage(
                 id: UUIDv7(high: 0x7000, low: UInt64(number)), kind: .badge, app: app, userID: "alice",
                 device: PushDevice(token: "t\(number)", platform: .ios, provider: provider, environment: .production),
                 badge: .none, sentAt: start)
             return AnsweredPush(
                 push: ClaimedPush(
-                    message, DeviceSchedule(inFlightTo: DeviceID(Int64(number)), registeredAt: start), shard: 0, delivery: nil,
-                    attempt: 1),
+                    message,
+                    DeviceSchedule(
+                        inFlightTo: DeviceID(Int64(number)), of: owner ?? InboxID(Int64(number + 1)), registeredAt: start),
+                    shard: 0, delivery: nil, attempt: 1),
                 answer: .saying(outcome), at: start)
         }
     }
@@ -135,10 +141,45 @@ import Testing
         var deadTokenGuard = DeadTokenGuard(share: 0.1)
         for number in 1...20 {
             let verdict = deadTokenGuard.judge(
-                Self.answers(.tokenForeign, 1, provider: .fcm), now: Self.later(Int64(number) * 3_600_000)
+                Self.answers(.tokenForeign, 1, provider: .fcm, from: number), now: Self.later(Int64(number) * 3_600_000)
             ) { _, _ in true }
             #expect(verdict.spared == (number <= 2 ? [] : ["a"]))
             #expect(verdict.foreign == (number <= 2 ? [:] : [Lane(app: "a", provider: .fcm): number]))
+        }
+    }
+
+    @Test("one user's tokens of another app are no mass where pushes are accepted, and go")
+    func oneUser() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let verdict = deadTokenGuard.judge(
+            Self.answers(.accepted, 1) + Self.answers(.tokenForeign, Self.many, from: 1, of: 7), now: Self.start
+        ) { _, _ in false }
+        #expect(verdict == DeadTokenGuard.Verdict())
+    }
+
+    @Test("where nothing was accepted yet, one user's tokens of another app show a wrong topic")
+    func firstUser() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let foreign = Limits.foreignTokensTolerated + 1
+        let verdict = deadTokenGuard.judge(
+            Self.answers(.tokenForeign, foreign, of: 7), now: Self.start
+        ) { _, _ in false }
+        #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
+    }
+
+    @Test("after the clock was set back a minute is one of the new time, and nothing is spared until the old")
+    func clockSetBack() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let day: Int64 = 86_400_000
+        let ahead = deadTokenGuard.judge(Self.dead(Self.many), now: Self.later(day)) { _, _ in false }
+        #expect(ahead.spared == ["a"])
+        #expect(deadTokenGuard.judge([], now: Self.start) { _, _ in false } == DeadTokenGuard.Verdict())
+        #expect(deadTokenGuard.sparedUntil("a", now: Self.start) == nil)
+        for minute in 0..<5 {
+            let verdict = deadTokenGuard.judge(
+                Self.dead(Limits.deadTokensTolerated - 1), now: Self.later(Int64(minute) * 60_000)
+            ) { _, _ in false }
+            #expect(verdict == DeadTokenGuard.Verdict(), "minute \(minute)")
         }
     }
 

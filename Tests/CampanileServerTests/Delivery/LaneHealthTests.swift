@@ -29,7 +29,7 @@ private struct Desk {
     /// The answer to a push that was sent before.
     @discardableResult
     mutating func hear(_ answer: PushAnswer) -> LaneHealth.Change? {
-        book.answered(lane, answer, now: now, jitter: 0)
+        book.answered(lane, answer, of: 1, now: now, jitter: 0)
     }
 
     /// One push, sent and answered.
@@ -140,7 +140,7 @@ private struct Desk {
         var desk = Desk()
         desk.fail(Limits.outageFailures - 1)
         desk.book.sent(desk.lane)
-        _ = desk.book.answered(desk.lane, Desk.unavailable, now: desk.now, jitter: jitter)
+        _ = desk.book.answered(desk.lane, Desk.unavailable, of: 1, now: desk.now, jitter: jitter)
         #expect(desk.wait == 1_000 + Int64(jitter % 150))
     }
 
@@ -258,7 +258,7 @@ private struct Desk {
         let other = desk.other
         desk.fail(Limits.outageFailures + 8)
         desk.book.sent(other)
-        _ = desk.book.answered(other, .saying(.misconfigured, "BadTopic"), now: desk.now, jitter: 0)
+        _ = desk.book.answered(other, .saying(.misconfigured, "BadTopic"), of: 1, now: desk.now, jitter: 0)
         #expect(desk.room == 0)
         #expect(desk.book.room(other, now: desk.now) == 0)
         desk.book.tryAgain(now: desk.now)
@@ -288,7 +288,7 @@ private struct Desk {
             desk.book.room(LanePart(Lane(app: "d", provider: .fcm), .android, .production), now: desk.now)
                 == Limits.pushesInFlightReserved)
         for lane in others { #expect(desk.book.room(lane, now: desk.now) == 0) }
-        _ = desk.book.answered(others[0], .accepted, now: desk.now, jitter: 0)
+        _ = desk.book.answered(others[0], .accepted, of: 1, now: desk.now, jitter: 0)
         #expect(desk.room == Limits.pushesInFlightPerPart - 7, "below the limit nothing is reserved")
     }
 
@@ -315,10 +315,10 @@ private struct Desk {
             guard waiting.count > 20 else { continue }
             let answered = waiting.remove(at: Int.random(in: waiting.indices, using: &chance))
             let outcome = outcomes[Int.random(in: outcomes.indices, using: &chance)]
-            _ = desk.book.answered(answered, .saying(outcome), now: desk.now, jitter: chance.next())
+            _ = desk.book.answered(answered, .saying(outcome), of: 1, now: desk.now, jitter: chance.next())
             #expect(desk.book.inFlight == waiting.count)
         }
-        for lane in waiting { _ = desk.book.answered(lane, .accepted, now: desk.now, jitter: 0) }
+        for lane in waiting { _ = desk.book.answered(lane, .accepted, of: 1, now: desk.now, jitter: 0) }
         #expect(desk.book.inFlight == 0)
         for lane in lanes where desk.book.isHealthy(lane) {
             #expect(desk.book.room(lane, now: desk.now) == Limits.pushesInFlightPerPart)

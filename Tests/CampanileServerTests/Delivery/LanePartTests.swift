@@ -95,6 +95,106 @@ import Testing
         #expect(try await bench.sent() == ["alert b 1"])
     }
 
+    // MARK: One user's devices
+
+    /// Bob's phone in a part that serves all others.
+    private static func besideBob(_ outcome: PushOutcome) async throws -> ImmediateCourier {
+        let bench = try ImmediateCourier()
+        bench.provider.answer { $0.userID == "bob" ? .saying(outcome, "not that one") : .accepted }
+        let part = LanePart(Lane(app: "default", provider: .fcm), .ios, .production)
+        try await bench.fixture.register("a", bob, in: part)
+        try await bench.fixture.register("b", in: part)
+        return bench
+    }
+
+    @Test("a phone that its provider can't serve keeps no other user's pushes waiting, also when it has stopped a quiet part")
+    func unservedUser() async throws {
+        let bench = try await Self.besideBob(.misconfigured)
+        let fixture = bench.fixture
+        let waiting = try await fixture.create(Self.bob)
+        #expect(try await bench.sent() == ["alert a 1"])
+        for _ in 1...6 {
+            fixture.clock.advance(seconds: 1_000)
+            #expect(try await bench.sent() == ["alert a 1"], "the probe")
+        }
+        #expect(try bench.conditions().count == 1)
+        fixture.clock.advance(seconds: 1)
+        let id = try await fixture.create()
+        #expect(try await bench.sent() == ["alert b 1"], "it doesn't wait for the next probe")
+        #expect(try bench.conditions().isEmpty)
+        // Nor does what no creation wakes.
+        fixture.clock.advance(seconds: 1_000)
+        #expect(try await bench.sent() == ["alert a 1"])
+        #expect(try bench.conditions().count == 1)
+        fixture.clock.advance(seconds: 15)
+        _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await bench.sent().contains("badge b 0"))
+        #expect(try fixture.states(of: waiting) == [.owed])
+    }
+
+    @Test("one user's phones don't stop a part in which pushes are accepted, however often they are refused")
+    func flowing() async throws {
+        let bench = try await Self.besideBob(.misconfigured)
+        let fixture = bench.fixture
+        try await fixture.create()
+        try await fixture.create(Self.bob)
+        #expect(try await bench.sent() == ["alert a 1", "alert b 1"])
+        for _ in 1...5 {
+            fixture.clock.advance(seconds: 10)
+            #expect(try await bench.sent() == ["alert a 1"])
+            #expect(try bench.conditions().isEmpty)
+        }
+    }
+
+    @Test("the probe of a stopped part goes to a user to whom no push has failed, however long the others wait")
+    func probe() async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        let users = try await fixture.makeUsers(Limits.failingUsers + 2, devicesEach: 1, app: "default")
+        let last = try #require(users.last)
+        bench.provider.answer { $0.userID == last.userID ? .accepted : .saying(.misconfigured, "no such credentials") }
+        for user in users.dropLast() { try await fixture.create(user) }
+        for _ in 1...6 {
+            _ = try await bench.sent()
+            fixture.clock.advance(seconds: 1_000)
+        }
+        try await fixture.create(last)
+        #expect(try await bench.sent().contains("alert 0 1"))
+        #expect(bench.provider.messages.first?.userID == last.userID)
+    }
+
+    @Test(
+        "a phone whose every push is refused as in an outage stops its part, and keeps another user's push waiting for a second at most"
+    )
+    func oneUsersOutage() async throws {
+        let bench = try await Self.besideBob(.unavailable(afterMilliseconds: 600_000))
+        let fixture = bench.fixture
+        for _ in 1...2 * Limits.outageFailures { try await fixture.create(Self.bob) }
+        #expect(try await bench.sent().count == Limits.outageFailures)
+        #expect(try bench.conditions().values.map(\.kind) == [.outage])
+        try await fixture.create()
+        #expect(try await bench.sent().isEmpty)
+        fixture.clock.advance(seconds: 1)
+        #expect(try await bench.sent().contains("alert b 1"))
+    }
+
+    @Test("one user's tokens of another app stop nothing where pushes are accepted, and go")
+    func foreignUser() async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        let users = try await fixture.makeUsers(2, devicesEach: Limits.deadTokensTolerated + 4, app: "default")
+        bench.provider.answer { $0.userID == users[0].userID ? .saying(.tokenForeign, "DeviceTokenNotForTopic") : .accepted }
+        try await fixture.create(users[1])
+        _ = try await bench.sent()
+        fixture.clock.advance(seconds: 120)
+        try await fixture.create(users[0])
+        #expect(try await bench.sent().count == Limits.deadTokensTolerated + 4)
+        #expect(try bench.conditions().isEmpty)
+        #expect(try fixture.registry.list(users[0]).isEmpty)
+        #expect(try fixture.registry.list(users[1]).count == Limits.deadTokensTolerated + 4)
+    }
+
     // MARK: Tokens of other apps
 
     @Test("tokens of other apps stop the parts that had some, and one accepted push in the lane clears that for all of them")
@@ -104,7 +204,7 @@ import Testing
         let quiet = Self.android
         func hear(_ part: LanePart, _ outcome: PushOutcome) -> LaneHealth.Change? {
             book.sent(part)
-            return book.answered(part, .saying(outcome), now: now, jitter: 0)
+            return book.answered(part, .saying(outcome), of: 1, now: now, jitter: 0)
         }
         #expect(hear(quiet, .accepted) == nil)
         for part in [Self.production, Self.sandbox] { #expect(hear(part, .tokenForeign) == nil) }

@@ -63,9 +63,9 @@ final class RecordingProvider: PushProvider {
 
 extension DeviceSchedule {
     /// That of a device with a push in flight, of which nothing else matters.
-    init(inFlightTo id: DeviceID, registeredAt: Timestamp) {
+    init(inFlightTo id: DeviceID, of inbox: InboxID = 1, registeredAt: Timestamp) {
         self.init(
-            id: id, inbox: 1, platform: .ios, attempted: true, badgeAttempts: 0, dueAt: nil, lease: 1,
+            id: id, inbox: inbox, platform: .ios, attempted: true, badgeAttempts: 0, dueAt: nil, lease: 1,
             lastRegisteredAt: registeredAt)
     }
 }
