@@ -195,7 +195,14 @@ package struct BadgePushes: Sendable {
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known. What it showed stays noted,
     /// for the 0 that may come next.
     func forgetTold(_ place: Int, of inbox: inout Inbox) {
-        inbox.changeDevice(place) { $0.toldAt = nil }
+        let now = inbox.now
+        inbox.changeDevice(place) { device in
+            device.toldAt = nil
+            guard device.isInFlight else { return }
+            // The answer to what is in flight finds by the time that it doesn't tell what the device shows.
+            device.toldCount = nil
+            device.toldAt = now
+        }
     }
 
     /// Returns whether an answer that holds the number has to be noted: a read that changes nothing stays a read.

@@ -144,6 +144,12 @@ struct DeliverySettlements: Sendable {
         // The badge changed while this badge push was in flight: the newer one doesn't wait for the older one's retry.
         let isReplanned = push.delivery == nil && schedule.badgeAttempts != push.attempt
         switch decision {
+        case .settle(.accepted) where push.inbox != schedule.inbox:
+            // It was a former user's, and may be shown after whatever the new one was told: a push that is planned stays so.
+            if push.toldCount != nil {
+                schedule.toldCount = nil
+                schedule.toldAt = nil
+            }
         case .settle(.accepted):
             if push.delivery != nil { schedule.showsAlert(acceptedAt: now) } else { schedule.syncedAt = now }
             if let count = push.toldCount {
@@ -160,8 +166,10 @@ struct DeliverySettlements: Sendable {
             if let delivery = push.delivery, delivery.isHandled {
                 schedule.changeDismissals { $0.owe(delivery.notificationID) }
             }
+            // What was planned meanwhile and is due, as a withdrawal's number is at once, isn't put off.
+            let isDue = schedule.badgeDueAt.map { $0 <= now && (push.delivery != nil || $0 > push.message.sentAt) } ?? false
+            if !isDue { schedule.badgeDueAt = nil }
             schedule.badgeAttempts = 0
-            schedule.badgeDueAt = nil
         case .retry(let dueAt, let isCounted):
             // It may have arrived all the same: what the device shows is not known.
             if push.toldCount != nil { schedule.toldCount = nil }
@@ -182,8 +190,10 @@ struct DeliverySettlements: Sendable {
     }
 
     private func settleTold(_ schedule: inout DeviceSchedule, _ count: Int64, sentAt: Timestamp, now: Timestamp) {
-        // An answer told the device another number meanwhile: nobody knows which of the two came last.
-        if let toldAt = schedule.toldAt, toldAt > sentAt, schedule.toldCount != count {
+        // An answer told the device another number meanwhile, or its app may have changed the icon (`BadgePushes.forgetTold`): nobody
+        // knows what came last.
+        let isForgotten = schedule.toldCount == nil
+        if let toldAt = schedule.toldAt, isForgotten ? toldAt >= sentAt : toldAt > sentAt, schedule.toldCount != count {
             schedule.toldCount = nil
             schedule.toldAt = nil
             return

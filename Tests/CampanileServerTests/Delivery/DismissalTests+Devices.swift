@@ -202,6 +202,7 @@ extension DismissalTests {
             return .accepted
         }
         #expect(try await Self.sent(fixture, [id]) == ["alert a 1"])
+        #expect(try await Self.sent(fixture, [id]) == ["badge a 1"], "its app may have shown another number since")
         #expect(try await Self.sent(fixture, [id]) == [])
     }
 }
