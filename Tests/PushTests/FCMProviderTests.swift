@@ -173,6 +173,11 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
         return #"{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[\#(violation)]}"#
     }
 
+    private static func quota(_ subject: String, _ description: String) -> String {
+        let violation = #"{"subject":"\#(subject)","description":"\#(description)"}"#
+        return #"{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[\#(violation)]}"#
+    }
+
     static let all: [FCMCase] = [
         fcm(404, "UNREGISTERED", .tokenGone(since: nil)),
         google(404, "NOT_FOUND", details: info, .tokenGone(since: nil)),
@@ -191,6 +196,11 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 60_000)),
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 5_000), fields: [("retry-after", "5")]),
         google(429, "RESOURCE_EXHAUSTED", .unavailable(afterMilliseconds: 60_000)),
+        // Whose quota it is the failure says.
+        google(429, "RESOURCE_EXHAUSTED", details: quota("project:1", "Send requests"), .unavailable(afterMilliseconds: 60_000)),
+        google(429, "RESOURCE_EXHAUSTED", details: quota("device:1", "Send requests"), .deviceBusy(afterMilliseconds: 60_000)),
+        google(
+            429, "RESOURCE_EXHAUSTED", details: quota("", "Device message rate exceeded"), .deviceBusy(afterMilliseconds: 60_000)),
         fcm(503, "UNAVAILABLE", .unavailable(afterMilliseconds: nil)),
         fcm(
             503, "UNAVAILABLE", .unavailable(afterMilliseconds: 30_000),

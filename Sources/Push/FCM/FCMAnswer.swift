@@ -10,7 +10,7 @@ struct FCMAnswer: Sendable {
         case renewToken
     }
 
-    /// Without a `Retry-After`, a project over its quota waits a minute (Firebase, "ErrorCode").
+    /// Without a `Retry-After`, a project or a device over its quota waits a minute (Firebase, "ErrorCode").
     static let quotaPauseMilliseconds: Int64 = 60_000
 
     let status: Int
@@ -19,6 +19,9 @@ struct FCMAnswer: Sendable {
     /// A field violation names the token or the installation ID, or the message says that the token is none. FCM's own error has the
     /// message alone (firebase/firebase-admin-java#1064, rails/action_push_native#141).
     let blamesToken: Bool
+    /// A quota failure names the device: the quota is not the project's. No page of Firebase's says what stands in it, but that it tells
+    /// which quota it is (Firebase, "ErrorCode").
+    let blamesDevice: Bool
     let retryAfterMilliseconds: Int64?
 
     init(_ answer: HTTP2Answer, now: () -> Timestamp) {
@@ -33,6 +36,11 @@ struct FCMAnswer: Sendable {
         let info = details.filter { FCMAnswer.text($0["@type"])?.hasSuffix("google.rpc.ErrorInfo") ?? false }
             .compactMap { FCMAnswer.text($0["reason"]) }.first
         code = fcm ?? info ?? FCMAnswer.text(error?["status"])
+        blamesDevice = details.filter { FCMAnswer.text($0["@type"])?.hasSuffix("google.rpc.QuotaFailure") ?? false }
+            .flatMap { FCMAnswer.array($0["violations"]) }
+            .contains { violation in
+                ["subject", "description"].contains { FCMAnswer.text(violation[$0])?.lowercased().contains("device") ?? false }
+            }
         blamesToken =
             FCMAnswer.text(error?["message"])?.contains("is not a valid FCM registration token") == true
             || details.flatMap { FCMAnswer.array($0["fieldViolations"]) }
@@ -74,7 +82,8 @@ struct FCMAnswer: Sendable {
     }
 
     private var overQuota: PushOutcome {
-        .unavailable(afterMilliseconds: retryAfterMilliseconds ?? FCMAnswer.quotaPauseMilliseconds)
+        let pause = retryAfterMilliseconds ?? FCMAnswer.quotaPauseMilliseconds
+        return blamesDevice ? .deviceBusy(afterMilliseconds: pause) : .unavailable(afterMilliseconds: pause)
     }
 
     private var unavailable: PushOutcome { .unavailable(afterMilliseconds: retryAfterMilliseconds) }
