@@ -8,8 +8,8 @@ struct NotificationEdit: Sendable {
     /// True if the devices that were sent the alert are sent it again.
     let isPushed: Bool
 
-    /// - Throws: `ClientError` with every mistake that can be found without the notification.
-    init(from object: JSONObject) throws {
+    /// - Throws: `ClientError` with every mistake, if there is one that can be found without the notification.
+    init(from object: JSONObject, _ rules: NotificationRules) throws {
         var object = object
         given = NotificationEdit.fields.compactMap { field in
             let value = object.value(field)
@@ -24,7 +24,16 @@ struct NotificationEdit: Sendable {
         if given.contains(where: { $0.key == "title" && $0.value == .null }) {
             object.fail("title", .required, "title can't be removed.")
         }
-        try object.throwIfInvalid()
+        guard !object.errors.isEmpty else { return }
+        var alone = JSONObject(given.contains { $0.key == "title" } ? given : given + [.init("title", "T")])
+        _ = NotificationContent(from: &alone, rules)
+        let named = Set(object.errors.map(\.field))
+        throw ClientError.invalid(object.errors + alone.errors.filter { concerns($0) && !named.contains($0.field) })
+    }
+
+    /// Returns whether a mistake is in a field that is given.
+    private func concerns(_ error: FieldError) -> Bool {
+        given.contains { $0.key == error.field || error.field.hasPrefix($0.key + ".") }
     }
 
     /// The content with the change in it, held to the rules of a creation.
@@ -32,9 +41,7 @@ struct NotificationEdit: Sendable {
     func applied(to notification: Notification, _ rules: NotificationRules) throws -> NotificationContent {
         var object = JSONObject(notification.content.members(replacing: given))
         let content = NotificationContent(from: &object, rules)
-        var errors = object.errors.filter { error in
-            error.code == .exclusive || given.contains { $0.key == error.field || error.field.hasPrefix($0.key + ".") }
-        }
+        var errors = object.errors.filter { $0.code == .exclusive || concerns($0) }
         if let content, notification.push.push,
             !PushLimit.fits(content, notification.push, rules)
                 || isPushed && !PushLimit.fits(content, notification.push, rules, isReplacement: true)

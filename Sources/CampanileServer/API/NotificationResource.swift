@@ -122,8 +122,8 @@ struct NotificationResource: Sendable {
     func edit(_ request: Request, _ producer: Producer) throws -> Answer {
         let id = try request.notificationID()
         let userID = try request.userIDOfNotification()
-        let edit = try NotificationEdit(from: JSONObject(of: request))
         let rules = rules[producer.app]
+        let edit = try NotificationEdit(from: JSONObject(of: request), rules)
         return .later {
             NotificationResource.response(
                 try await inboxes.edit(id, userID: userID, by: producer, isPushed: edit.isPushed) { notification in

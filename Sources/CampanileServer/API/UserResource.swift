@@ -40,7 +40,10 @@ struct UserResource: Sendable {
 extension JSONObject {
     /// The `{user_id}` of the path.
     fileprivate mutating func userID(of request: Request) -> String {
-        let userID = request.parameter(0) ?? ""
+        guard let userID = request.parameter(0) else {
+            fail("user_id", .invalid, "user_id must be UTF-8.")
+            return ""
+        }
         if let mistake = UserID.mistake(userID) { fail("user_id", mistake.code, "user_id \(mistake.sentence)") }
         return userID
     }

@@ -34,6 +34,15 @@ package struct NotificationContent: Sendable, Equatable {
         self.data = data
         self.payload = payload
     }
+
+    /// Compares bytes: two texts that only look alike are two.
+    package static func == (left: NotificationContent, right: NotificationContent) -> Bool {
+        func texts(_ content: NotificationContent) -> [ExactText?] {
+            let optional = [content.category, content.deepLink, content.data, content.payload]
+            return [ExactText(content.title), ExactText(content.body)] + optional.map { $0.map { ExactText($0) } }
+        }
+        return texts(left) == texts(right)
+    }
 }
 
 /// The part of a notification that decides about its pushes.

@@ -218,6 +218,9 @@ import Testing
                 ("{}", ["ids"]), (#"{"ids":[],"external_ids":[]}"#, ["external_ids"]), (#"{"ids":"a","x":1}"#, ["ids", "x"]),
                 (#"{"external_ids":[1]}"#, ["external_ids"]), (#"{"ids":[\#(most)]}"#, ["ids"]),
             ] { #expect(try await server.client.post(path, body, as: producer).errorFields == fields, "\(body)") }
+            let latin = try await server.client.post("/users/M%fcller/reads", #"{"ids":[],"x":1}"#, as: producer)
+            #expect(latin.errorFields == ["user_id", "x"])
+            #expect(try latin.json["errors"]?.array.first?["code"] == "invalid")
         }
     }
 

@@ -135,6 +135,7 @@ import Testing
                 (#"{"read":true}"#, ["read", "title"]), (#"{"title":"T","sound":"x"}"#, ["sound"]),
                 (#"{"title":"T","push":1}"#, ["push"]), (#"{"deep_link":"javascript:x","body":1}"#, ["body", "deep_link"]),
                 (#"{"data":{"aps":1}}"#, ["data.aps"]),
+                (#"{"foo":1,"push":"x","title":5,"data":{"aps":1}}"#, ["data.aps", "foo", "push", "title"]),
                 (#"{"data":{"a":"\#(own)"},"deep_link":"/\#(String(repeating: "y", count: 2_000))"}"#, ["deep_link"]),
             ] {
                 let refused = try await server.client.patch("/notifications/\(id)", edit, as: producer)
@@ -145,6 +146,27 @@ import Testing
             // The credential decides: a user's PATCH marks it read.
             #expect(try await server.client.patch("/notifications/\(id)", #"{"title":"X"}"#, as: user).status == 422)
             #expect(try await server.client.patch("/notifications/\(id)?user_id=bob", #"{"read":true}"#, as: user).status == 200)
+        }
+    }
+
+    @Test(
+        "an edit that only writes a text in other bytes is one, and has the new bytes",
+        arguments: ["title", "body", "deep_link", "category"])
+    func editOfBytes(_ field: String) async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let (composed, decomposed) = ("/caf\u{E9}", "/cafe\u{301}")
+            let made = try await server.client.post(
+                "/notifications",
+                #"{"user_id":"alice","title":"T","\#(field)":"\#(composed)"}"#
+                    .replacing(#""title":"T","title""#, with: #""title""#), as: producer)
+            let id = try Self.id(made)
+            let edited = try await server.client.patch(
+                "/notifications/\(id)", #"{"\#(field)":"\#(decomposed)"}"#, as: producer)
+            #expect(edited.status == 200)
+            let text = try #require(try edited.json[field]?.string)
+            #expect(Array(text.utf8) == Array(decomposed.utf8))
+            #expect(try edited.json["edited_at"] != .null)
         }
     }
 
