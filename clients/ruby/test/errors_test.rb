@@ -38,6 +38,18 @@ class ErrorsTest < CampanileTest
     assert_instance_of Campanile::Problem, Campanile::Problem.of(status: 500, body: "{", content_type: "application/problem+json")
   end
 
+  def test_a_message_is_a_text_that_a_database_takes
+    pages = ["차단 " * 500, "a#{"차단" * 500}", "\0\xFF<p>\0", "Accès refusé".encode("ISO-8859-1")]
+    members = [{ detail: "차단\u0000 " * 500 }, { code: "차단", title: "차단" }, { code: "차단", detail: ["차단", { "a" => 1 }] }].map { |one| JSON.generate(one) }
+    (pages + members).product(%w[text/html application/problem+json]).each do |body, type|
+      message = Campanile::Problem.of(status: 403, body: body.b, content_type: type).message
+      assert_equal [Encoding::UTF_8, true, true], [message.encoding, message.valid_encoding?, message.start_with?("403 ")], message
+      assert_operator message.size, :<=, 500
+      refute_includes message, "\0"
+    end
+    assert_equal "403 a#{"차단" * 247}", Campanile::Problem.of(status: 403, body: pages[1].b, content_type: "text/html").message[0, 499]
+  end
+
   # Traefik answers 404 for a container that is gone, Cloudflare 520 to 530 for an origin that is.
   def test_what_a_proxy_answers_for_a_server_that_is_gone_may_pass
     [404, 408, 429, 500, 502, 503, 504, 520, 521, 522, 523, 530].each do |status|

@@ -1,5 +1,5 @@
 # Stands before the real server and does, with one connection's requests after another, what it is told to: `:pass`, `:refuse` with a
-# status and a code, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer,
+# status and a code, or with a `:page` as a proxy does, `:lose` the answer after the server has done its work, `:drop` the request, `:silent`, `:garble` the answer,
 # `:drip` one in parts. What comes after the list passes.
 class Front
   attr_reader :requests, :connections
@@ -52,6 +52,7 @@ class Front
     case order
     when :pass then socket.write(answer(request))
     when :refuse then socket.write(refusal(*more))
+    when :page then socket.write(page(*more))
     when :garble then socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"no")
     when :silent then sleep
     when :drip then drip(socket)
@@ -90,4 +91,5 @@ class Front
     "HTTP/1.1 #{status} No\r\nContent-Type: application/problem+json\r\n#{@retry_after && "Retry-After: #{@retry_after}\r\n"}" \
       "Content-Length: #{body.bytesize}\r\n\r\n#{body}"
   end
+  def page(status, body) = "HTTP/1.1 #{status} No\r\nContent-Type: text/html\r\nContent-Length: #{body.bytesize}\r\n\r\n#{body}"
 end

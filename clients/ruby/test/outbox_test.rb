@@ -125,6 +125,16 @@ class OutboxTest < RailsTest
     assert_equal %w[0 1], titles(user)
   end
 
+  # Net::HTTP answers bytes, and a text's column takes none that end within a character.
+  def test_a_row_that_a_proxy_refuses_in_another_script_lets_the_next_ones_go
+    2.times { |number| Outbox.notify(user, title: number.to_s) }
+    Front.open([:page, 403, "<html>\0#{"이 요청은 차단되었습니다. " * 40}</html>"]) do |front|
+      assert_equal 1, Outbox.drain(client: client(url: front.url))
+    end
+    assert_equal ["1"], titles(user)
+    assert_match(/\A403 <html>이 요청은 차단되었습니다\. /, Outbox::Row.first.problem)
+  end
+
   def test_a_wrong_key_is_no_rows_fault
     Outbox.notify(user, title: "Hello")
     assert_raises(Campanile::Unauthorized) { Outbox.drain(client: client(key: "cmp_wrong")) }

@@ -22,6 +22,8 @@ module Campanile
   class Problem < Error
     # What proxies answer without a code of the server's while no server is behind them.
     PROXIES = [404, 408].freeze
+    # Characters of a message.
+    MESSAGE_SIZE = 500
 
     # The HTTP status, an Integer.
     attr_reader :status
@@ -41,7 +43,7 @@ module Campanile
 
     def initialize(status:, members:, body: nil, retry_after: nil)
       @status, @members, @retry_after, @attempts = status, members, retry_after, 1
-      super([status, code, detail || body.to_s[0, 500]].compact.join(" "))
+      super(text([status, code, detail || body].compact))
       extend(Passing) if passing?
     end
 
@@ -61,6 +63,9 @@ module Campanile
     def notification_id = @members["notification_id"]
 
     private
+
+    # What a database's text takes, whatever bytes came: UTF-8 without NUL, whole characters.
+    def text(parts) = parts.map { |part| part.to_s.b }.join(" ").force_encoding(Encoding::UTF_8).scrub.delete("\0")[0, MESSAGE_SIZE]
 
     # Whether the server, or a proxy in front of it, may answer the next attempt better.
     def passing? = status == 429 || (status >= 500 && status != 501) || (code.nil? && PROXIES.include?(status))
