@@ -412,6 +412,46 @@ class NotifiableTest < RailsTest
     assert_empty titles(alice)
   end
 
+  def test_rows_that_were_loaded_without_their_recipient_have_the_rows
+    rows = Array.new(2) { |number| Message.create!(recipient: alice, subject: number.to_s) }
+    addressed = AddressedMessage.create!(recipient: alice, subject: "2")
+    run_jobs
+    Message.transaction { Message.select(:id, :read_at).find(rows.map(&:id)).each { |row| row.update!(read_at: Time.now) } }
+    AddressedMessage.select(:id).find(addressed.id).update!(hidden: true)
+    assert_equal([["updated", ["User", alice.id]]] * 3, enqueued_jobs.map { |job| job["arguments"].last(2) })
+    run_jobs
+    assert_equal [false, true, true], inbox.list.notifications.map(&:read?)
+  end
+
+  def test_a_row_that_was_loaded_without_its_recipient_becomes_another_s
+    rows = [Message, AddressedMessage].map { |model| model.create!(recipient: alice, subject: model.name) }
+    run_jobs
+    rows.each { |row| row.class.select(:id).find(row.id).update!(recipient: bob) }
+    assert_equal([["left", alice.id], ["created", bob.id]] * 2, enqueued_jobs.map { |job| [job["arguments"][2], job["arguments"][3][1]] })
+    run_jobs
+    assert_equal [[], %w[Message AddressedMessage]], [titles(alice), titles(bob)]
+  end
+
+  def test_a_row_that_was_loaded_without_its_recipient_is_destroyed
+    message = CountedMessage.create!(recipient: alice, subject: "Hello")
+    ::Campanile.client = own
+    run_jobs
+    CountedMessage.select(:id).find(message.id).destroy!
+    assert_equal([["destroyed", ["User", alice.id]]], enqueued_jobs.map { |job| job["arguments"].last(2) })
+    run_jobs
+    assert_equal [[], 0], own.inbox(alice).list.then { |page| [page.notifications.map(&:title), page.badge.count] }
+  end
+
+  def test_a_recipient_that_can_not_be_told_leaves_the_commit_alone
+    log = StringIO.new
+    rows = Array.new(2) { Announcement.create!(recipient: alice, subject: "Hello") }
+    rows.each { |row| row.define_singleton_method(:owner) { raise "no owner" } }
+    clear_enqueued_jobs
+    Announcement.stub(:logger, Logger.new(log)) { Announcement.transaction { rows.each { |row| row.update!(subject: "Hello again") } } }
+    assert_equal [["Hello again"] * 2, 2], [rows.map { |row| row.reload.subject }, log.string.scan("no owner").size], "each row's callback ran"
+    rows.each { |row| assert_includes log.string, "Message:#{row.id} was updated" }
+  end
+
   def test_a_queue_that_is_down_leaves_the_commit_alone
     alice
     log = StringIO.new

@@ -35,9 +35,7 @@ module Campanile
       # scope hides.
       def recipient_of(record, before: false)
         key = belongs_to(record.class) or return record.public_send(recipient)&.then { |one| [one.class.name, one.id] }
-        value, type = [key.foreign_key, (key.foreign_type if key.polymorphic?)].map do |name|
-          name && (before ? record.attribute_before_last_save(name) : record[name])
-        end
+        value, type = lacks_keys?(record) ? keys_in_row(record, key) : keys(key).map { before ? record.attribute_before_last_save(_1) : record[_1] }
         return if value.nil? || (key.polymorphic? && type.blank?)
 
         model = key.polymorphic? ? record.class.polymorphic_class_for(type) : key.klass
@@ -45,17 +43,32 @@ module Campanile
         value = model.unscoped.where(primary => value).pick(model.primary_key) unless primary == model.primary_key
         value && [model.name, value]
       end
+
+      # Whether the record was loaded without them, as by a `select`. Then Rails answers a bare Object for what they were, also where one is assigned.
+      def lacks_keys?(record)
+        key = belongs_to(record.class)
+        !key.nil? && keys(key).any? { |name| record.attribute_in_database(name).instance_of?(Object) }
+      end
+
+      private
+
+      def keys(key) = [key.foreign_key, (key.foreign_type if key.polymorphic?)].compact
+
+      def keys_in_row(record, key) = record.class.unscoped.where(record.class.primary_key => record.id).pick(*keys(key))
     end
 
     included do
       class_attribute :campanile_notifies, instance_accessor: false
+      # Of a record without its keys the row knows it, until it is changed.
+      before_update { campanile_note_recipient if self.class.campanile_notifies&.lacks_keys?(self) }
+      before_destroy { campanile_note_recipient if self.class.campanile_notifies&.lacks_keys?(self) }
       after_update { campanile_note_recipient }
       after_create_commit do
         @campanile_former = nil
         RecordJob.enqueue(self, "created")
       end
       after_update_commit { RecordJob.enqueue(self, "updated", former: campanile_former) }
-      after_destroy_commit { RecordJob.enqueue(self, "destroyed") }
+      after_destroy_commit { RecordJob.enqueue(self, "destroyed", former: campanile_former) }
     end
 
     class_methods do
@@ -98,18 +111,28 @@ module Campanile
     def self.enqueue(record, event, former: nil)
       notifies = record.class.campanile_notifies || raise(ConfigurationError, "#{record.class} includes Campanile::Notifiable and says no `notifies`")
       recipient = notifies.recipient_of(record)
+      return later(record, event, recipient || former&.first) if event == "destroyed"
+
       is_handed_on = former && former[0]&.last != recipient&.last
       later(record, "left", former[0]) if is_handed_on
       later(record, is_handed_on ? "created" : event, recipient)
+    rescue ConfigurationError
+      raise
+    rescue StandardError => error
+      not_enqueued(record, event, error)
     end
 
-    # Enqueues a job, unless there is nobody to tell. Where the queue is down what was committed stays so, and the callbacks of the transaction's
-    # other rows go on.
+    # Enqueues a job, unless there is nobody to tell.
     def self.later(record, event, recipient)
       return if recipient.nil? && event != "destroyed"
 
       perform_later(record.class.name, record.id, event, recipient)
     rescue StandardError => error
+      not_enqueued(record, event, error)
+    end
+
+    # What was committed stays so, and the callbacks of the transaction's other rows go on.
+    def self.not_enqueued(record, event, error)
       record.class.logger&.error("Campanile: #{record.class.campanile_external_id(record.id)} was #{event}, and no job was enqueued: #{error.message}")
     end
 
