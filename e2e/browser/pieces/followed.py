@@ -236,7 +236,6 @@ def access_tokens(world):
 def test_a_user_token_of_the_pages_own_server_stands_in_no_address(world):
     world.server.own_token = GOOD
     page = with_own_exchange(world, OLD)
-    assert [one["authorization"] for one in world.server.requests("/own/exchange")] == [f"Bearer {OLD}"]
     assert bearers(world) == [GOOD] and access_tokens(world) == ["cms_1.code"]
     assert not any(".signature" in one["target"] for one in world.server.asked)
     # So it does without a token in the page.
@@ -244,6 +243,15 @@ def test_a_user_token_of_the_pages_own_server_stands_in_no_address(world):
     page.wait(text_is("#one", "3"))
     assert bearers(world) == [GOOD] * 2
     assert not any(".signature" in one["target"] for one in world.server.asked)
+
+
+@WITH_OR_WITHOUT_A_TOKEN
+def test_the_pages_own_server_is_asked_without_a_token(world, token):
+    """One in `Authorization` would take the place of a browser's own, for a page behind HTTP Basic."""
+    page = with_own_exchange(world, token)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    world.server.wait(lambda server: len(server.requests("/own/exchange")) == 2, "another exchange")
+    assert [one["authorization"] for one in world.server.requests("/own/exchange")] == [None] * 2
 
 
 @pytest.mark.complaints(*REFUSED)
@@ -302,6 +310,16 @@ def test_a_page_whose_session_has_ended_shows_no_number_and_says_so_once(world, 
     page.evaluate("dispatchEvent(new Event('online'))")
     page.wait(text_is("#one", "3"))
     assert page.evaluate("counts") == [0, 3]
+
+
+@pytest.mark.complaints(*REFUSED)
+def test_a_session_ends_also_where_a_visit_has_brought_another_token(world):
+    page = with_own_exchange(world, OLD)
+    page.evaluate(f"document.getElementById('one').setAttribute('token', '{GOOD}')")
+    world.server.token_status = 401
+    page.evaluate("counts.length = 0; dispatchEvent(new Event('online'))")
+    page.wait("counts.length > 0")
+    assert page.evaluate("counts") == [0]
 
 
 def test_a_later_element_brings_the_address_that_renews(world):

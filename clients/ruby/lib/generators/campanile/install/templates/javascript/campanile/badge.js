@@ -41,8 +41,8 @@ function makeFeed(address) {
 		const mine = (url = new URL(address));
 		const query = url.searchParams;
 		if (used || tokenSrc) {
-			// The page's own server knows who is signed in, also when the token of the page has ended.
-			let grant = tokenSrc ? await post(tokenSrc, used) : { token: used };
+			// The page's own server knows who is signed in, by cookies or HTTP Basic, also when the token of the page has ended.
+			let grant = tokenSrc ? await post(tokenSrc) : { token: used };
 			const fresh = grant.token;
 			// A stream token has one dot, a user's two.
 			const isUsers = !tokenSrc || /\..*\./.test(fresh);
@@ -53,7 +53,7 @@ function makeFeed(address) {
 				if (token !== used) return open();
 				if (grant.status === 401) {
 					// The page's own server says that nobody is signed in.
-					if (tokenSrc && !fresh && (!spare || spare === used)) leave();
+					if (tokenSrc && !fresh) leave();
 					else if (spare) [token, spare] = [spare, token];
 				}
 				return wait(grant.status);
