@@ -9,38 +9,112 @@ class Shop < Rails::Application
   config.secret_key_base = "of a test"
 end
 
-# What a native app's request gets in the place of a redirect, by Rails 8's generated authentication (its one method that redirects) and by
-# Devise itself.
+class Current < ActiveSupport::CurrentAttributes
+  attribute :session
+  delegate :user, to: :session, allow_nil: true
+  def self.user = instance.user
+end
+
+# The parts of Rails 8's generated authentication that tell who is signed in, and that redirect.
+module Authentication
+  extend ActiveSupport::Concern
+  Session = Struct.new(:user)
+  User = Struct.new(:id)
+
+  included { before_action :require_authentication }
+
+  class_methods do
+    def allow_unauthenticated_access = skip_before_action(:require_authentication)
+  end
+
+  private
+
+  def require_authentication = resume_session || request_authentication
+
+  def resume_session = Current.session ||= find_session_by_cookie
+
+  def find_session_by_cookie = cookies[:session_id] && Session.new(User.new(cookies[:session_id]))
+
+  def request_authentication = redirect_to("/session/new")
+end
+
+class ApplicationController < ActionController::Base
+  protect_from_forgery with: :exception
+  include Authentication
+  include Campanile::NativeApp::Authentication
+  helper Campanile::Tags
+
+  def index = render(plain: helpers.campanile_user_id.inspect)
+end
+
+class OpenController < ApplicationController
+  allow_unauthenticated_access
+end
+
+require_relative "../lib/generators/campanile/install/templates/controllers/campanile_tokens_controller"
+
+class OpenTokensController < CampanileTokensController
+  allow_unauthenticated_access
+end
+
+# What a native app's request gets in the place of a redirect, by Rails 8's generated authentication and by Devise itself; and whom Rails 8's says
+# is signed in.
 class NativeAppTest < Minitest::Test
   NATIVE = "Shop/1.0 Hotwire Native Android;"
+  SIGNED_IN = { "HTTP_COOKIE" => "session_id=7" }.freeze
 
-  class Generated < ActionController::Base
-    module Authentication
-      private
-
-      def request_authentication = redirect_to("/session/new")
-    end
-    include Authentication
-    include Campanile::NativeApp::Authentication
-
-    def index = request_authentication
+  def setup
+    Campanile.configuration.jwt_secret = "a secret of a test, which is long enough"
   end
 
   def teardown
     Campanile.configuration.native_user_agents = []
+    Campanile.configuration.signed_in = nil
+    Current.reset
   end
 
   def answer(app, agent, path = "/orders", **more) = app.call(Rack::MockRequest.env_for(path, "HTTP_USER_AGENT" => agent, **more)).first(2)
 
+  # The status and the body, of a request of its own.
+  def page(controller, action = :index, agent: "Mozilla/5.0", **more)
+    Current.reset
+    status, _, body = controller.action(action).call(Rack::MockRequest.env_for("/orders", "HTTP_USER_AGENT" => agent, **more))
+    [status, body.each.to_a.join]
+  end
+
   def test_rails_8s_authentication_redirects_a_browser_and_answers_an_app_401
-    assert_equal 302, answer(Generated.action(:index), "Mozilla/5.0")[0]
-    assert_equal 401, answer(Generated.action(:index), NATIVE)[0]
+    assert_equal 302, answer(ApplicationController.action(:index), "Mozilla/5.0")[0]
+    assert_equal 401, answer(ApplicationController.action(:index), NATIVE)[0]
+  end
+
+  # Rails 8's looks for the session only where it is asked to.
+  def test_a_page_that_anybody_may_see_knows_who_is_signed_in
+    assert_equal [[200, '"7"'], [200, '"7"'], [200, "nil"]], [page(ApplicationController, **SIGNED_IN), page(OpenController, **SIGNED_IN), page(OpenController)]
+    assert_equal [200, "nil"], page(OpenController, agent: NATIVE), "nobody is sent to a sign-in"
+    assert_equal [401, ""], page(ApplicationController, agent: NATIVE)
+    Campanile.configuration.signed_in = ->(_) { Authentication::User.new(8) }
+    assert_equal [200, '"8"'], page(OpenController, **SIGNED_IN), "the app's own look goes first"
+  end
+
+  def test_a_token_is_given_wherever_the_session_is_known
+    [CampanileTokensController, OpenTokensController].each do |tokens|
+      status, body = page(tokens, :create, method: "POST", **SIGNED_IN)
+      assert_equal [200, "7"], [status, body[/"user_id":"(\w+)"/, 1]], tokens
+      assert_equal [401, ""], page(tokens, :create, method: "POST"), tokens
+    end
+  end
+
+  # An app may have a page of that name.
+  def test_an_action_is_not_called_for_it
+    resumed = []
+    controller = Class.new(OpenController) { define_method(:resume_session) { resumed << self } }
+    assert_equal [[200, "nil"], []], [page(controller, **SIGNED_IN), resumed]
   end
 
   def test_an_apps_own_user_agent_is_one_too
-    assert_equal 302, answer(Generated.action(:index), "Acme/2")[0]
+    assert_equal 302, answer(ApplicationController.action(:index), "Acme/2")[0]
     Campanile.configuration.native_user_agents = ["Acme/", /\AShop\d/]
-    assert_equal [401, 401, 302], ["Acme/2", "Shop2", "A Shop2"].map { |agent| answer(Generated.action(:index), agent)[0] }
+    assert_equal [401, 401, 302], ["Acme/2", "Shop2", "A Shop2"].map { |agent| answer(ApplicationController.action(:index), agent)[0] }
   end
 
   def test_devise_does_the_same_and_shows_the_form_after_a_wrong_password

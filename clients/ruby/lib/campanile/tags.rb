@@ -87,7 +87,11 @@ module Campanile
       return Campanile.configuration.signed_in.call(controller) if Campanile.configuration.signed_in
       return controller.send(:current_user) if controller.respond_to?(:current_user, true)
 
-      ::Current.user if defined?(::Current) && ::Current.respond_to?(:user)
+      return unless defined?(::Current) && ::Current.respond_to?(:user)
+
+      # Rails 8's looks for the session where a page asks for it, by a private method: an action of this name is the app's.
+      controller.send(:resume_session) if controller.class.private_method_defined?(:resume_session)
+      ::Current.user
     end
   end
 end
