@@ -5,6 +5,12 @@ class CampanileTokensController < ApplicationController
   skip_forgery_protection
   # It answers 401 by itself: nobody is sent from here to a sign-in, or led back here after one. The first is Devise's.
   skip_before_action :authenticate_user!, raise: false
+  # An open page asks by itself: for Devise's `timeoutable` that is nothing the user did, and a time-out, which Devise throws, is a 401 too.
+  prepend_around_action do |_, action|
+    request.env["devise.skip_trackable"] = true
+    catch(:warden) { action.call }
+    head :unauthorized unless performed?
+  end
 
   def create
     response.headers["Cache-Control"] = "no-store"
