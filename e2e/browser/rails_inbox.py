@@ -411,6 +411,14 @@ def test_the_subscription_of_the_partial_follows_looks_and_reads_over_visits(sho
 
 # --- Procfile.dev
 
+# What Puma prints, what is written for it, and what an Android emulator has in its place.
+PAGES = "http://localhost:3000", "http://127.0.0.1:3000", "http://[::1]:3000", "http://10.0.2.2:3000"
+
+
+def allows(port, origin):
+    return Connection(port).request("GET", "/badge", headers={"Origin": origin}).headers["Access-Control-Allow-Origin"] == origin
+
+
 def test_the_procfiles_server_makes_the_key_and_the_secret_that_the_initializer_reads(shop, binary):
     """The shop's own Procfile.dev, as the generator wrote it; the second start makes nothing anew."""
     lines = dict(line.split(": ", 1) for line in (shop.folder / "Procfile.dev").read_text().splitlines())
@@ -431,6 +439,7 @@ def test_the_procfiles_server_makes_the_key_and_the_secret_that_the_initializer_
                 as_user = Connection(int(port)).request("GET", "/badge", credential=user_token(secrets[1], "alice"))
                 as_producer = Connection(int(port)).request("POST", "/notifications", credential=secrets[0], body={"user_id": "alice", "title": "Hello"})
                 assert (as_user.status, as_producer.status) == (200, 201)
+                assert [origin for origin in PAGES if not allows(int(port), origin)] == []
                 made.append(secrets)
             finally:
                 server.terminate()

@@ -245,6 +245,20 @@ class InstallTest < CampanileTest
     assert_equal "/log/*\n\n/storage/campanile.*\n", read(".gitignore")
   end
 
+  # Puma prints the second of them, and Ruby's own localhost may be the third.
+  def test_the_procfiles_server_lets_pages_of_every_name_of_this_computer_in
+    install
+    origins = read("Procfile.dev")[/CAMPANILE_ALLOWED_ORIGINS='(\S+)'/, 1].split(",")
+    assert_equal %w[http://localhost:3000 http://127.0.0.1:3000 http://[::1]:3000 http://10.0.2.2:3000], origins
+    assert_match(/^web: .* --port 3000$/, read("Procfile.dev"))
+  end
+
+  # foreman's own is 5000, which a `web: bin/rails server` of the app's own takes.
+  def test_what_is_typed_has_foreman_give_rails_its_port
+    commands = File.read(File.expand_path("../README.md", __dir__)).scan(/foreman start[^`&\n]*/)
+    assert_equal ["foreman start -f Procfile.dev -p 3000"], commands.map(&:strip).uniq
+  end
+
   def test_the_pages_of_an_app_that_was_installed
     self.class.run_in(@app, "bin/rails", "generate", "campanile:install", "--cable")
     FileUtils.cp(File.join(__dir__, "install_pages.rb"), @app)

@@ -36,8 +36,10 @@ module Campanile
       # Whatever stands before the first import; it matches once.
       BEFORE_IMPORTS = /\A(?:(?!import\b(?! *[(.]))[^\n]*\n)*(?=import\b(?! *[(.]))/
       CABLE_IMPORT = %r{^import +["'](?:\./)?campanile/cable(?:\.js)?["']}
+      # Pages by each name that this computer has in a browser; the last is an Android emulator's.
+      PAGES = "http://localhost:3000,http://127.0.0.1:3000,http://[::1]:3000,http://10.0.2.2:3000"
       SERVER = 'campanile: sh -c "mkdir -p storage; test -s storage/campanile.key || campanile keys create rails --database storage/campanile.sqlite > storage/campanile.key; ' \
-               "exec env CAMPANILE_ALLOWED_ORIGINS=http://localhost:3000,http://10.0.2.2:3000 campanile serve --port 3001 --database storage/campanile.sqlite\"\n"
+               "exec env CAMPANILE_ALLOWED_ORIGINS='#{PAGES}' campanile serve --port 3001 --database storage/campanile.sqlite\"\n"
       WEB = "web: env RAILS_MAX_THREADS=5 bin/rails server --port 3000\n"
       RULE = "<style nonce=\"<%= content_security_policy_nonce %>\">.native-app .native-back { display: none !important }</style>\n"
       POLICY = /^ *[^#\s].*content_security_policy do \|policy\|\n/
