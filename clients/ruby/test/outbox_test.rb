@@ -14,6 +14,21 @@ Dir.mktmpdir do |folder|
   CreateCampanileOutbox.suppress_messages { CreateCampanileOutbox.new.change }
 end
 
+ActiveRecord::Schema.define do
+  create_table(:users)
+  create_table :messages do |t|
+    t.references :recipient
+    t.string :subject
+    t.datetime :read_at
+  end
+end
+
+class Message < ActiveRecord::Base
+  include Campanile::Notifiable
+  belongs_to :recipient, class_name: "User"
+  notifies(:recipient, read: :read_at) { { title: subject } }
+end
+
 class OutboxTest < RailsTest
   Outbox = Campanile::Outbox
   DrainJob = Campanile::DrainJob
@@ -71,6 +86,33 @@ class OutboxTest < RailsTest
                  rows.map { |row| JSON.parse(row.body) }
     assert_equal [{ "ids" => [] }], Outbox.reads(user, []).map { |row| JSON.parse(row.body) }
     assert_raises(ArgumentError) { Outbox.reads(user) }
+  end
+
+  def test_changes_without_callbacks_can_wait
+    ::Campanile.client = own
+    alice = User.create!
+    messages = Array.new(3) { |number| Message.create!(recipient: alice, subject: number.to_s) }
+    run_jobs
+    # Marks these read, and tells it in the same transaction.
+    Message.transaction do
+      ids = Message.where(recipient: alice, read_at: nil).where.not(id: messages[0].id).ids
+      Message.where(id: ids).update_all(read_at: Time.now)
+      assert_empty enqueued_jobs, "update_all tells nobody"
+      Outbox.reads(alice, external_ids: ids.map { |id| Message.campanile_external_id(id) }, badge: { count: 1, sequence: 1 })
+    end
+    run_jobs
+    shown = own.inbox(alice).list
+    assert_equal [{ "0" => false, "1" => true, "2" => true }, 1], [shown.notifications.to_h { |one| [one.title, one.read?] }, shown.badge.count]
+    # Deletes the rest.
+    Message.transaction do
+      ids = Message.where(recipient: alice).ids
+      Message.where(id: ids).delete_all
+      ids.each { |id| Outbox.withdraw(external_id: Message.campanile_external_id(id)) }
+      Outbox.give_badge(alice, count: 0, sequence: 2)
+    end
+    run_jobs
+    shown = own.inbox(alice).list
+    assert_equal [[], 0], [shown.notifications, shown.badge.count]
   end
 
   def test_a_drain_that_is_killed_after_it_sent_creates_nothing_twice

@@ -23,6 +23,11 @@ module Campanile
   # Each commit enqueues a RecordJob, which has the server agree with the row as it is then, and looks again afterwards; so the jobs may run
   # in any order, at once and more than once. A process that ends between its commit and its queue loses the call, and so does a queue that is
   # down, which is logged: where that may not be, write the calls to the Outbox instead, in the transaction.
+  #
+  # Changes without callbacks (`update_all`, `delete_all`, `insert_all`, `dependent: :delete_all`) tell nobody. Take the ids first, and tell the
+  # Outbox in the transaction, with `badge:` where the number is given:
+  #
+  #   Campanile::Outbox.reads(user, external_ids: ids.map { |id| Message.campanile_external_id(id) })
   module Notifiable
     extend ActiveSupport::Concern
 
