@@ -218,13 +218,13 @@ OLD, GOOD = token_of("alice", 1), token_of("alice", 2)
 WITH_OR_WITHOUT_A_TOKEN = pytest.mark.parametrize("token", [OLD, None], ids=["with a token", "with token-src alone"])
 
 
-def with_own_exchange(world, token):
+def with_own_exchange(world, token, *scripts):
     """A page that shows 3, with a token or without, and the address of its own server. It keeps in `counts` what it tells."""
     world.server.tell(3, 20)
     attribute = f'token="{token}"' if token else ""
     world.server.made["/pages/renewed.html"] = PAGE % f'<campanile-badge id="one" {attribute} token-src="/own/exchange"></campanile-badge>'
     page = world.open("renewed.html", """window.counts = [];
-      document.addEventListener("campanile:badge", ({ detail }) => counts.push(detail.count));""")
+      document.addEventListener("campanile:badge", ({ detail }) => counts.push(detail.count));""", *scripts)
     page.wait(text_is("#one", "3"))
     return page
 

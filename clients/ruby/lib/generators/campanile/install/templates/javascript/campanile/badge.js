@@ -135,7 +135,13 @@ function makeFeed(address) {
 			if (!listeners.delete(one)) return;
 			// Turbo replaces elements.
 			clearTimeout(ending);
-			ending = setTimeout(() => listeners.size || (close(), feeds.delete(address)), 1000);
+			ending = setTimeout(async () => {
+				if (listeners.size) return;
+				close();
+				feeds.delete(address);
+				// The visit may have been a sign-out, and the app's icon keeps its number.
+				if (navigator.setAppBadge && tokenSrc && badge?.count && (await post(tokenSrc)).status === 401 && !feeds.size) leave();
+			}, 1000);
 		};
 	}
 
