@@ -144,3 +144,41 @@ struct ConfigurationExampleTests {
         #expect(Set(SettingSample.all.map(\.setting)).subtracting(settings) == [])
     }
 }
+
+/// The environment that a server shares with the programs that call it.
+@Suite("Configuration: the clients' variables")
+struct ClientVariableTests {
+    private let folder: ConfigurationFolder
+
+    init() throws {
+        folder = try ConfigurationFolder()
+    }
+
+    @Test("The clients' variables are nobody's business, and are not told")
+    func clients() throws {
+        let names = ["URL", "PUBLIC_URL", "APP", "KEY", "KEY_FILE", "BROADCAST_KEY", "BROADCAST_KEY_FILE"]
+        let environment = Dictionary(uniqueKeysWithValues: names.map { ("CAMPANILE_" + $0, "x") })
+        #expect(try folder.load(nil, environment: environment) == Configuration())
+    }
+
+    @Test("Each variable that the gem reads is the server's own or the clients', so that both may have one environment")
+    func gem() throws {
+        let source = try String(
+            contentsOf: HouseRulesTests.root.appending(path: "clients/ruby/lib/campanile/configuration.rb"), encoding: .utf8)
+        let read = Set(
+            source.matches(of: /(present|setting)\("(CAMPANILE_[A-Z_]+)"/).flatMap { match in
+                match.1 == "setting" ? [String(match.2), match.2 + "_FILE"] : [String(match.2)]
+            })
+        #expect(read.isSuperset(of: ["CAMPANILE_URL", "CAMPANILE_KEY_FILE", "CAMPANILE_JWT_SECRET"]))
+        let served = [
+            "CAMPANILE_JWT_SECRET": String(repeating: "s", count: 40),
+            "CAMPANILE_CABLE_SIGNED_STREAM_KEY": String(repeating: "k", count: 40),
+            "CAMPANILE_CABLE_STREAM_NAME": "notifications:{user_id}",
+        ]
+        let names = read.subtracting(["CAMPANILE_JWT_SECRET_FILE"])
+        let environment = Dictionary(uniqueKeysWithValues: names.map { ($0, served[$0] ?? "x") })
+        #expect(try folder.load(nil, environment: environment).passedOver == .init())
+        let unserved = environment.filter { served[$0.key] == nil }
+        #expect(try folder.load(nil, environment: unserved) == Configuration())
+    }
+}

@@ -366,13 +366,6 @@ struct ConfigurationProblemsTests {
         #expect((configuration.port, configuration.host) == (4, "::1"))
     }
 
-    @Test("The clients' variables are nobody's business, and are not told")
-    func clients() throws {
-        let names = ["URL", "PUBLIC_URL", "APP", "KEY", "KEY_FILE", "BROADCAST_KEY", "BROADCAST_KEY_FILE"]
-        let environment = Dictionary(uniqueKeysWithValues: names.map { ("CAMPANILE_" + $0, "x") })
-        #expect(try folder.load(nil, environment: environment) == Configuration())
-    }
-
     @Test(
         "What Kubernetes says of Services is no setting, under whatever name that begins like ours",
         arguments: [
