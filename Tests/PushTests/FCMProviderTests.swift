@@ -197,7 +197,9 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
         fcm(429, "QUOTA_EXCEEDED", .unavailable(afterMilliseconds: 5_000), fields: [("retry-after", "5")]),
         google(429, "RESOURCE_EXHAUSTED", .unavailable(afterMilliseconds: 60_000)),
         // Whose quota it is the failure says.
-        google(429, "RESOURCE_EXHAUSTED", details: quota("project:1", "Send requests"), .unavailable(afterMilliseconds: 60_000)),
+        google(
+            429, "RESOURCE_EXHAUSTED", details: quota("project:device-1", "Device message rate"),
+            .unavailable(afterMilliseconds: 60_000)),
         google(429, "RESOURCE_EXHAUSTED", details: quota("device:1", "Send requests"), .deviceBusy(afterMilliseconds: 60_000)),
         google(
             429, "RESOURCE_EXHAUSTED", details: quota("", "Device message rate exceeded"), .deviceBusy(afterMilliseconds: 60_000)),

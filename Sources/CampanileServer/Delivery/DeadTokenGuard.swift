@@ -24,10 +24,11 @@ struct DeadTokenGuard: Sendable {
 
         var dead: Int { owners.areMany ? gone + foreign.values.reduce(0, +) : gone }
 
-        /// A time that is further away than it was set to is of a clock that was ahead.
+        /// A time that is much further away than it was set to is of a clock that was ahead.
         func spares(at now: Timestamp) -> Bool {
             guard let sparedUntil else { return false }
-            return (1...Limits.sparingMilliseconds).contains(sparedUntil.milliseconds - now.milliseconds)
+            let longest = Limits.sparingMilliseconds + Limits.clockJumpMilliseconds
+            return (1...longest).contains(sparedUntil.milliseconds - now.milliseconds)
         }
     }
 
@@ -129,6 +130,9 @@ struct DeadTokenGuard: Sendable {
             .union(verdict.foreign.keys.map(\.app))
         return verdict
     }
+
+    /// Somebody changed the configuration: what a lane accepted before says nothing of its topic or project now.
+    mutating func forgetLanes() { belongings = [:] }
 
     func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? {
         windows[app].flatMap { $0.spares(at: now) ? $0.sparedUntil : nil }

@@ -31,6 +31,9 @@ final class DeliveryExchange: Sendable {
         deadTokenGuard.withLock { $0.sparedUntil(app, now: world.now()) }
     }
 
+    /// Somebody changed the configuration.
+    func forgetLanes() { deadTokenGuard.withLock { $0.forgetLanes() } }
+
     /// Settles what was answered, in the first transaction, and claims what is due in each. A part that fails keeps no other waiting.
     /// - Parameter sending: gets what a transaction claimed, once it is committed.
     func run(_ plan: PushesInFlight.Plan, sending: ([ClaimedPush]) -> Void = { _ in }) async throws {

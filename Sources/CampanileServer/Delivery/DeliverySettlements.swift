@@ -224,6 +224,9 @@ struct DeliverySettlements: Sendable {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
             badgePushes.owe(&schedule, device.inbox.badge, notBefore: notBefore, now: now)
+        } else if case .settle(.accepted) = decision {
+            // The alert brings the number.
+            schedule.badgeDueAt = nil
         }
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }

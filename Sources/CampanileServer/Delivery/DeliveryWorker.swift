@@ -58,6 +58,7 @@ package final class DeliveryWorker: Sendable {
 
     /// Lets what waits for the providers' configuration try at once: somebody changed it.
     package func tryAgain() {
+        exchange.forgetLanes()
         pushes.tryAgain()
         signal.wake()
     }

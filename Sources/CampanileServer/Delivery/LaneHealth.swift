@@ -18,8 +18,11 @@ struct LaneHealth: Sendable {
         var failures = 0
         /// When a push was last accepted.
         var acceptedAt: Timestamp?
-        /// The inboxes to whose devices pushes failed since: one user's devices may be at fault, and not the part.
-        var failing: Set<InboxID> = []
+        /// The inboxes to whose devices pushes failed since, because one user's devices may be at fault and not the part: 2 for each, and 1 for
+        /// one of which nothing is known but that a single push wasn't answered.
+        var failing: [InboxID: Int] = [:]
+        /// Those of them whose answers call the configuration wrong.
+        var misconfigured: Set<InboxID> = []
         /// When a stopped part may next be looked through for devices of other inboxes.
         var othersAt = Timestamp(milliseconds: 0)
         /// True if a token of it was called another app's since the start.
@@ -30,8 +33,14 @@ struct LaneHealth: Sendable {
         /// True if what is in flight is a probe: it was sent to find out whether the provider takes pushes again.
         var isProbing = false
 
-        mutating func fails(_ inbox: InboxID) {
-            if failing.count < Limits.claimedDevices { failing.insert(inbox) }
+        /// True while so few inboxes fail that their devices may be the fault.
+        var mayBeDevices: Bool {
+            !failing.isEmpty && failing.values.reduce(0, +) < 2 * Limits.failingUsers
+        }
+
+        mutating func fails(_ inbox: InboxID, by weight: Int = 2) {
+            guard failing[inbox] != nil || failing.count < Limits.claimedDevices else { return }
+            failing[inbox] = min(failing[inbox, default: 0] + weight, 2)
         }
     }
 
@@ -71,23 +80,29 @@ struct LaneHealth: Sendable {
         return entry.probeAt
     }
 
-    /// The inboxes to whose devices pushes failed since one of the part was last accepted.
-    func failing(_ part: LanePart) -> Set<InboxID> { entries[part]?.failing ?? [] }
+    /// The inboxes to whose devices pushes failed since one of the part was last accepted, and whether they are so few that it may be their
+    /// devices.
+    func failing(_ part: LanePart) -> (inboxes: [InboxID: Int], areFew: Bool) {
+        entries[part].map { ($0.failing, $0.mayBeDevices) } ?? ([:], false)
+    }
 
     /// When a stopped part may be looked through for devices of inboxes to which no push failed, before its next probe; nil when so many
     /// inboxes failed that it isn't their devices, or an answer will tell.
     func nextLookForOthers(_ part: LanePart) -> Timestamp? {
-        guard let entry = entries[part], entry.condition != nil, entry.inFlight == 0,
-            (1..<Limits.failingUsers).contains(entry.failing.count)
-        else { return nil }
+        guard let entry = entries[part], entry.condition != nil, entry.inFlight == 0, entry.mayBeDevices else { return nil }
         return entry.othersAt
     }
 
     /// Returns whether such a look may be now. If so, the next one may be a second later.
     mutating func looksForOthers(_ part: LanePart, now: Timestamp) -> Bool {
         guard let at = nextLookForOthers(part), at <= now else { return false }
-        entries[part]?.othersAt = Timestamp(milliseconds: now.milliseconds + Limits.firstProbeMilliseconds)
+        let next = nextOthers(now)
+        entries[part]?.othersAt = next
         return true
+    }
+
+    private func nextOthers(_ now: Timestamp) -> Timestamp {
+        Timestamp(milliseconds: now.milliseconds + max(Limits.firstProbeMilliseconds / unsafe.delayDivisor, 1))
     }
 
     /// The apps with a lane that tokens of other apps stopped: none of their tokens is at fault.
@@ -128,7 +143,8 @@ struct LaneHealth: Sendable {
         switch answer.outcome {
         case .accepted, .acceptedElsewhere:
             entry.acceptedAt = now
-            entry.failing = []
+            entry.failing = [:]
+            entry.misconfigured = []
             if isForeign(part) { foreignLanes.remove(part.lane) }
             return recover(&entry)
         case .deviceBusy, .tokenGone, .rejected, .tokenForeign:
@@ -143,13 +159,15 @@ struct LaneHealth: Sendable {
             entry.fails(inbox)
             return failed(&entry, answer, after: after, now: now, jitter: jitter)
         case .unprocessed, .unanswered:
-            entry.fails(inbox)
+            entry.fails(inbox, by: 1)
             return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
             // Among pushes that are accepted it may concern one user's devices.
             entry.fails(inbox)
-            let isFlowing = entry.acceptedAt.map { now.milliseconds - $0.milliseconds < Limits.flowingMilliseconds } ?? false
-            if entry.condition == nil, isFlowing, entry.failing.count < Limits.failingUsers { return nil }
+            if entry.misconfigured.count < Limits.failingUsers { entry.misconfigured.insert(inbox) }
+            let isFlowing =
+                entry.acceptedAt.map { (0..<Limits.flowingMilliseconds).contains(now.milliseconds - $0.milliseconds) } ?? false
+            if entry.condition == nil, isFlowing, entry.misconfigured.count < Limits.failingUsers { return nil }
             return stop(
                 &entry, .parked, answer.reason ?? "the provider gave no reason", after: nil, now: now, jitter: jitter)
         }
@@ -174,6 +192,7 @@ struct LaneHealth: Sendable {
     private func recover(_ entry: inout Entry) -> Change? {
         entry.failures = 0
         entry.probes = 0
+        entry.probeAt = Timestamp(milliseconds: 0)
         entry.isProbing = false
         guard entry.condition != nil else { return nil }
         entry.condition = nil
@@ -200,8 +219,9 @@ struct LaneHealth: Sendable {
             let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds
             let step = max(min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest) / unsafe.delayDivisor, 1)
             let delay = max(step + Int64(jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
-            entry.probeAt = Timestamp(milliseconds: now.milliseconds + delay)
-            entry.othersAt = Timestamp(milliseconds: now.milliseconds + Limits.firstProbeMilliseconds / unsafe.delayDivisor)
+            // A look for another inbox's device, before the time of the probe, doesn't bring that nearer.
+            entry.probeAt = max(entry.probeAt, Timestamp(milliseconds: now.milliseconds + delay))
+            entry.othersAt = nextOthers(now)
             entry.probes += 1
         }
         guard isNew else { return nil }

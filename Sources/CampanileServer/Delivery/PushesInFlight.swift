@@ -127,15 +127,14 @@ package final class PushesInFlight: Sendable {
     /// For each part of a lane, the pushes that may be claimed now, and the devices to look at for them.
     typealias Plan = [(part: LanePart, limit: Int, looks: Int, failing: Failing)]
 
-    /// The inboxes to whose devices the pushes of a stopped part failed.
+    /// The inboxes to whose devices the pushes of a stopped part failed, with how much is known of that (`LaneHealth`).
     struct Failing: Sendable {
-        var inboxes: Set<InboxID> = []
-        /// True if nothing goes to them; false if others go first.
+        var inboxes: [InboxID: Int] = [:]
+        /// True if nothing goes to those that are known to fail; false if the others go first.
         var areLeftOut = false
 
         func order(_ due: [DueDevice]) -> [DueDevice] {
-            let others = due.filter { !inboxes.contains($0.schedule.inbox) }
-            return areLeftOut ? others : others + due.filter { inboxes.contains($0.schedule.inbox) }
+            (0...(areLeftOut ? 1 : 2)).flatMap { known in due.filter { inboxes[$0.schedule.inbox, default: 0] == known } }
         }
     }
 
@@ -163,7 +162,10 @@ package final class PushesInFlight: Sendable {
                 let limit = min(room, share)
                 guard !state.lanes.isHealthy(part) else { return (part, limit, limit, Failing()) }
                 // A stopped part sends a single push; alerts that need none are settled along with it.
-                return (part, limit, share, Failing(inboxes: state.lanes.failing(part), areLeftOut: areLeftOut))
+                let (inboxes, areFew) = state.lanes.failing(part)
+                // The few may have many devices, which wait for longest.
+                let looks = areFew ? Limits.claimedDevices : share
+                return (part, limit, looks, Failing(inboxes: inboxes, areLeftOut: areLeftOut))
             }
             return (plan, next.min())
         }

@@ -77,7 +77,8 @@ struct DeviceRegistry: Sendable {
         // The old owner's app may have shown any number, from the server or not.
         schedule.attempted = true
         schedule.toldCount = nil
-        schedule.toldAt = nil
+        // The answer to what is in flight finds by the time that it doesn't tell what the device shows.
+        schedule.toldAt = schedule.isInFlight ? transaction.now : nil
         schedule.dismissals = nil
         schedule.emptiedAt = nil
         schedule.syncedAt = nil

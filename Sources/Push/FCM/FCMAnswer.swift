@@ -39,7 +39,11 @@ struct FCMAnswer: Sendable {
         blamesDevice = details.filter { FCMAnswer.text($0["@type"])?.hasSuffix("google.rpc.QuotaFailure") ?? false }
             .flatMap { FCMAnswer.array($0["violations"]) }
             .contains { violation in
-                ["subject", "description"].contains { FCMAnswer.text(violation[$0])?.lowercased().contains("device") ?? false }
+                // A project's is `project:` and its id, which may be any word.
+                let subject = (FCMAnswer.text(violation["subject"]) ?? "").lowercased()
+                let isToldElsewhere =
+                    subject.isEmpty && FCMAnswer.text(violation["description"])?.lowercased().contains("device") == true
+                return subject.hasPrefix("device") || isToldElsewhere
             }
         blamesToken =
             FCMAnswer.text(error?["message"])?.contains("is not a valid FCM registration token") == true

@@ -167,6 +167,23 @@ import Testing
         #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
     }
 
+    @Test("after a change of the configuration what was accepted before it says nothing of the topic")
+    func changedConfiguration() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        _ = deadTokenGuard.judge(Self.answers(.accepted, 500), now: Self.start) { _, _ in true }
+        deadTokenGuard.forgetLanes()
+        let foreign = Limits.foreignTokensTolerated + 1
+        let verdict = deadTokenGuard.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true }
+        #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
+    }
+
+    @Test("a clock that is set back a little while an app is spared ends that no earlier")
+    func clockSetBackALittle() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        _ = deadTokenGuard.judge(Self.dead(Self.many), now: Self.later(60_000)) { _, _ in false }
+        #expect(deadTokenGuard.judge(Self.dead(1), now: Self.later(1_000)) { _, _ in false }.spared == ["a"])
+    }
+
     @Test("after the clock was set back a minute is one of the new time, and nothing is spared until the old")
     func clockSetBack() {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)

@@ -39,6 +39,13 @@ private struct Desk {
         return hear(answer)
     }
 
+    /// One push to a device of an inbox, sent and answered.
+    @discardableResult
+    mutating func send(_ answer: PushAnswer, to inbox: InboxID) -> LaneHealth.Change? {
+        book.sent(lane)
+        return book.answered(lane, answer, of: inbox, now: now, jitter: 0)
+    }
+
     mutating func fail(_ count: Int = Limits.outageFailures) {
         for _ in 0..<count { send(Desk.unavailable) }
     }
@@ -267,6 +274,95 @@ private struct Desk {
         #expect(!desk.book.isHealthy(desk.lane), "it only tries")
         desk.send(Desk.unavailable)
         #expect(desk.wait == 1_000)
+    }
+
+    // MARK: One user's devices
+
+    @Test(
+        "where pushes are accepted, a wrong configuration is one that three users' devices tell of in a row, however often one does"
+    )
+    func users() {
+        var desk = Desk()
+        let wrong = PushAnswer.saying(.misconfigured, "no such key")
+        for _ in 0..<3 {
+            desk.send(.accepted)
+            for inbox in [1, 1, 1, 2, 1, 2] as [InboxID] {
+                let change = desk.send(wrong, to: inbox)
+                #expect(change == nil)
+            }
+            // Nor is it, when other pushes weren't answered.
+            for inbox in [5, 6, 7] as [InboxID] { desk.send(.saying(.unanswered), to: inbox) }
+            let change = desk.send(wrong, to: 1)
+            #expect(change == nil)
+        }
+        let change = desk.send(wrong, to: 3)
+        #expect(change == .stopped(desk.condition(.parked, "no such key")))
+    }
+
+    @Test("a clock that was set back makes no part one where pushes were just accepted")
+    func usersAfterClock() {
+        var desk = Desk()
+        desk.send(.accepted)
+        desk.advance(milliseconds: -3_600_000)
+        let change = desk.send(.saying(.misconfigured, "no such key"))
+        #expect(change == .stopped(desk.condition(.parked, "no such key")))
+    }
+
+    @Test(
+        "a part that was stopped by one or two users' devices is looked through for others' every second, and one stopped by three isn't"
+    )
+    func looks() {
+        var desk = Desk()
+        let part = desk.lane
+        desk.send(.saying(.misconfigured, "no such key"), to: 1)
+        #expect(desk.book.nextLookForOthers(part)?.milliseconds == desk.now.milliseconds + 1_000)
+        for inbox in [2, 3] as [InboxID] {
+            for _ in 1...3 {
+                desk.advance(milliseconds: 1_000)
+                let (isTime, isAgain) = (
+                    desk.book.looksForOthers(part, now: desk.now), desk.book.looksForOthers(part, now: desk.now)
+                )
+                #expect(isTime && !isAgain)
+            }
+            desk.book.sent(part)
+            #expect(desk.book.nextLookForOthers(part) == nil, "its answer tells")
+            _ = desk.book.answered(part, .saying(.misconfigured, "no such key"), of: inbox, now: desk.now, jitter: 0)
+        }
+        #expect(desk.book.nextLookForOthers(part) == nil)
+        #expect(desk.send(.accepted) == .recovered)
+    }
+
+    @Test(
+        "one push that wasn't answered doesn't count its user among those whose devices fail; and six users' such pushes end the looks"
+    )
+    func unanswered() {
+        var desk = Desk()
+        desk.send(.saying(.misconfigured, "no such key"), to: 1)
+        desk.send(.saying(.unanswered), to: 2)
+        #expect(desk.book.failing(desk.lane).inboxes == [1: 2, 2: 1])
+        desk.send(.saying(.unanswered), to: 2)
+        #expect(desk.book.failing(desk.lane).inboxes == [1: 2, 2: 2])
+        #expect(desk.book.failing(desk.lane).areFew)
+        for inbox in [3, 4] as [InboxID] { desk.send(.saying(.unanswered), to: inbox) }
+        #expect(!desk.book.failing(desk.lane).areFew)
+    }
+
+    @Test(
+        "what another user's device is answered before the time of the probe doesn't bring that nearer than the provider asked for"
+    )
+    func probeAfterLook() {
+        var desk = Desk()
+        desk.fail(Limits.outageFailures - 1)
+        desk.send(.saying(.unavailable(afterMilliseconds: 600_000), "busy"))
+        #expect(desk.wait == 600_000)
+        desk.advance(milliseconds: 1_000)
+        desk.send(Desk.unavailable, to: 2)
+        #expect(desk.wait == 599_000)
+        #expect(desk.send(.accepted, to: 3) == .recovered)
+        desk.send(.saying(.misconfigured, "BadTopic"), to: 1)
+        desk.advance(milliseconds: Limits.flowingMilliseconds)
+        desk.send(.saying(.misconfigured, "BadTopic"), to: 1)
+        #expect(desk.wait == 1_000, "the next stop begins from the start")
     }
 
     // MARK: Places

@@ -133,6 +133,55 @@ import Testing
         #expect(try fixture.states(of: waiting) == [.owed])
     }
 
+    @Test(
+        "a user with many phones that fail hides no other user, though their pushes wait for longer and many apps have something due"
+    )
+    func manyPhones() async throws {
+        let bench = try ImmediateCourier()
+        let fixture = bench.fixture
+        bench.provider.answer { $0.userID == "user-0" ? .saying(.misconfigured, "not those") : .accepted }
+        let users = try await fixture.makeUsers(2, devicesEach: Limits.devicesPerUser, app: "default")
+        try await fixture.create(users[0])
+        _ = try await bench.sent()
+        fixture.clock.advance(seconds: 1_000)
+        _ = try await bench.sent()
+        for number in 0..<10 {
+            let app = "app-\(number)"
+            _ = try await fixture.makeUsers(1, devicesEach: 1, app: app)
+            try await fixture.create(User(app: app, userID: "user-0"))
+        }
+        fixture.clock.advance(seconds: 1)
+        try await fixture.create(users[1])
+        _ = try await bench.sent()
+        #expect(bench.provider.messages.filter { $0.userID == users[1].userID }.count == Limits.devicesPerUser)
+    }
+
+    @Test("a push that wasn't answered once leaves its user before the one whose phone fails")
+    func unanswered() async throws {
+        let bench = try await Self.besideBob(.misconfigured)
+        let fixture = bench.fixture
+        try await fixture.create(Self.bob)
+        for _ in 1...6 {
+            _ = try await bench.sent()
+            fixture.clock.advance(seconds: 1_000)
+        }
+        _ = try await bench.sent()
+        let isAnswered = Mutex(false)
+        bench.provider.answer { message in
+            if message.userID == "bob" { return .saying(.misconfigured, "not that one") }
+            return isAnswered.withLock { isAnswered in
+                defer { isAnswered = true }
+                return isAnswered ? .accepted : .saying(.unanswered)
+            }
+        }
+        fixture.clock.advance(seconds: 1)
+        try await fixture.create()
+        #expect(try await bench.sent() == ["alert b 1"])
+        fixture.clock.advance(milliseconds: 2 * Limits.unansweredMilliseconds)
+        #expect(try await bench.sent().contains("alert b 1"))
+        #expect(try bench.conditions().isEmpty)
+    }
+
     @Test("one user's phones don't stop a part in which pushes are accepted, however often they are refused")
     func flowing() async throws {
         let bench = try await Self.besideBob(.misconfigured)

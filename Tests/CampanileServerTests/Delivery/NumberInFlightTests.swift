@@ -80,4 +80,17 @@ import Testing
         #expect(try await fixture.sent() == ["alert a 2", "badge a 1"])
         #expect(try await fixture.sent() == [])
     }
+
+    @Test("where an alert is owed after the withdrawal, that brings the number")
+    func withdrawnBeforeAlert() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(1, to: "a")
+        Self.acceptNext(fixture) {
+            try await fixture.inboxes.withdraw(ids[0], userID: "alice", by: Self.producer)
+            fixture.clock.advance(milliseconds: 1)
+            try await fixture.create()
+        }
+        try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 2", "alert a 2"])
+    }
 }
