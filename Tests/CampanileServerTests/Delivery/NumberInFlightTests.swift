@@ -52,6 +52,19 @@ import Testing
             "nobody knows whether the alert came before the answer or after it")
     }
 
+    @Test("so is one that comes back to its user while that user's own alert is in flight")
+    func movesAndComesBack() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        Self.acceptNext(fixture) {
+            try await fixture.register("a", Self.bob)
+            try await fixture.register("a")
+        }
+        try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 1", "badge a 1"])
+        #expect(try await fixture.sent() == [])
+    }
+
     @Test(
         "a device whose app changed the icon while an alert was in flight is told the number, though the alert had the same one")
     func appChangesTheIcon() async throws {
