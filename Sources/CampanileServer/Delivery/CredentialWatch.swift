@@ -23,14 +23,14 @@ final class CredentialWatch: Sendable {
     /// Takes the credentials of another configuration. Credentials that it lacks stay until a restart.
     /// - Throws: sentences about what is wrong; then the present ones stay.
     func use(_ new: Configuration) throws {
-        let isChanged = try configuration.withLock { configuration in
-            let isChanged = try providers.apply(new)
+        let changed = try configuration.withLock { configuration in
+            let changed = try apply(new)
             configuration = new
-            return isChanged
+            return changed
         }
         // Also what waits for another reason than a wrong key is worth a try, since somebody asks.
-        deliveryWorker.tryAgain()
-        logger.notice("The push credentials were read again.", metadata: ["changed": "\(isChanged)"])
+        deliveryWorker.tryAgain(withNewCredentialsOf: changed)
+        logger.notice("The push credentials were read again.", metadata: ["changed": "\(!changed.isEmpty)"])
         for lane in providers.kept(without: new) {
             logger.warning(
                 """
@@ -38,6 +38,13 @@ final class CredentialWatch: Sendable {
                 A restart drops them; from then on the sandbox takes its pushes, and none is sent.
                 """, metadata: ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"])
         }
+    }
+
+    /// - Returns: the apps whose credentials are others now.
+    private func apply(_ configuration: Configuration) throws -> Set<String> {
+        let present = providers.credentials
+        guard try providers.apply(configuration) else { return [] }
+        return Set(providers.credentials.filter { present[$0.key] != $0.value }.keys)
     }
 
     /// Looks now and then, until cancelled.
@@ -48,8 +55,9 @@ final class CredentialWatch: Sendable {
     /// A file that is being written may be half there: what can't be used is left for the next look.
     func look() {
         do {
-            guard try configuration.withLock({ try providers.apply($0) }) else { return }
-            deliveryWorker.tryAgain()
+            let changed = try configuration.withLock { try apply($0) }
+            guard !changed.isEmpty else { return }
+            deliveryWorker.tryAgain(withNewCredentialsOf: changed)
             logger.notice("The push credentials were replaced.")
         } catch {
             logger.debug("The push credentials can't be used; the present ones stay.", metadata: ["error": "\(error)"])

@@ -131,8 +131,8 @@ struct DeadTokenGuard: Sendable {
         return verdict
     }
 
-    /// Somebody changed the configuration: what a lane accepted before says nothing of its topic or project now.
-    mutating func forgetLanes() { belongings = [:] }
+    /// The credentials of apps are others now: what their lanes accepted before says nothing of the topic or project.
+    mutating func forgetLanes(of apps: Set<String>) { belongings = belongings.filter { !apps.contains($0.key.app) } }
 
     func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? {
         windows[app].flatMap { $0.spares(at: now) ? $0.sparedUntil : nil }

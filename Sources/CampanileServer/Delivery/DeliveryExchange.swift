@@ -31,8 +31,8 @@ final class DeliveryExchange: Sendable {
         deadTokenGuard.withLock { $0.sparedUntil(app, now: world.now()) }
     }
 
-    /// Somebody changed the configuration.
-    func forgetLanes() { deadTokenGuard.withLock { $0.forgetLanes() } }
+    /// Judges the tokens of apps anew: their credentials are others now.
+    func forgetLanes(of apps: Set<String>) { deadTokenGuard.withLock { $0.forgetLanes(of: apps) } }
 
     /// Settles what was answered, in the first transaction, and claims what is due in each. A part that fails keeps no other waiting.
     /// - Parameter sending: gets what a transaction claimed, once it is committed.

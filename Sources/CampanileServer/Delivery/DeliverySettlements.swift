@@ -224,9 +224,9 @@ struct DeliverySettlements: Sendable {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
             badgePushes.owe(&schedule, device.inbox.badge, notBefore: notBefore, now: now)
-        } else if case .settle(.accepted) = decision {
-            // The alert brings the number.
-            schedule.badgeDueAt = nil
+        } else if let badgeDueAt = schedule.badgeDueAt, let alertDueAt {
+            // The alert goes first, and brings the number: the device isn't free for another one (`DeviceSchedule.isFree`).
+            schedule.badgeDueAt = max(badgeDueAt, Timestamp(milliseconds: alertDueAt.milliseconds + 1))
         }
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }

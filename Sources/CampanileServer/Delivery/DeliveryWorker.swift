@@ -57,8 +57,9 @@ package final class DeliveryWorker: Sendable {
     }
 
     /// Lets what waits for the providers' configuration try at once: somebody changed it.
-    package func tryAgain() {
-        exchange.forgetLanes()
+    /// - Parameter apps: those whose credentials are others now.
+    package func tryAgain(withNewCredentialsOf apps: Set<String> = []) {
+        exchange.forgetLanes(of: apps)
         pushes.tryAgain()
         signal.wake()
     }

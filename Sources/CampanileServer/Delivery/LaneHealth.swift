@@ -212,20 +212,22 @@ struct LaneHealth: Sendable {
         _ entry: inout Entry, _ kind: LaneCondition.Kind, _ reason: String, after floor: Int64?, now: Timestamp,
         jitter: UInt64
     ) -> Change? {
-        let isNew = entry.condition?.kind != kind || entry.condition?.reason != reason
+        let isSameKind = entry.condition?.kind == kind
+        let isNew = !isSameKind || entry.condition?.reason != reason
         // The answers to what was in flight when the part stopped are no probes.
         if entry.isProbing || entry.condition == nil {
             entry.isProbing = false
             let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds
             let step = max(min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest) / unsafe.delayDivisor, 1)
             let delay = max(step + Int64(jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
+            let probeAt = Timestamp(milliseconds: now.milliseconds + delay)
             // A look for another inbox's device, before the time of the probe, doesn't bring that nearer.
-            entry.probeAt = max(entry.probeAt, Timestamp(milliseconds: now.milliseconds + delay))
+            entry.probeAt = isSameKind && entry.mayBeDevices ? max(entry.probeAt, probeAt) : probeAt
             entry.othersAt = nextOthers(now)
             entry.probes += 1
         }
         guard isNew else { return nil }
-        let since = entry.condition?.kind == kind ? entry.condition?.since ?? now : now
+        let since = isSameKind ? entry.condition?.since ?? now : now
         let condition = LaneCondition(kind: kind, reason: reason, since: since)
         entry.condition = condition
         return .stopped(condition)

@@ -171,10 +171,14 @@ import Testing
     func changedConfiguration() {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)
         _ = deadTokenGuard.judge(Self.answers(.accepted, 500), now: Self.start) { _, _ in true }
-        deadTokenGuard.forgetLanes()
+        deadTokenGuard.forgetLanes(of: ["b"])
+        let before = deadTokenGuard
+        deadTokenGuard.forgetLanes(of: ["a"])
         let foreign = Limits.foreignTokensTolerated + 1
         let verdict = deadTokenGuard.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true }
         #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
+        var unchanged = before
+        #expect(unchanged.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true } == .init())
     }
 
     @Test("a clock that is set back a little while an app is spared ends that no earlier")

@@ -358,11 +358,30 @@ private struct Desk {
         desk.advance(milliseconds: 1_000)
         desk.send(Desk.unavailable, to: 2)
         #expect(desk.wait == 599_000)
+        // A third user's says that it is the provider.
+        desk.send(Desk.unavailable, to: 3)
+        #expect(desk.wait ?? .max <= Limits.outageProbeMilliseconds)
         #expect(desk.send(.accepted, to: 3) == .recovered)
         desk.send(.saying(.misconfigured, "BadTopic"), to: 1)
         desk.advance(milliseconds: Limits.flowingMilliseconds)
         desk.send(.saying(.misconfigured, "BadTopic"), to: 1)
         #expect(desk.wait == 1_000, "the next stop begins from the start")
+    }
+
+    @Test("an outage that shows in a parked part is probed as an outage")
+    func outageOfParked() {
+        var desk = Desk()
+        for _ in 1...12 {
+            desk.send(.saying(.misconfigured, "no such key"), to: 1)
+            desk.advance(milliseconds: desk.wait ?? 0)
+        }
+        desk.send(.saying(.misconfigured, "no such key"), to: 1)
+        #expect(desk.wait == Limits.parkedProbeMilliseconds)
+        desk.advance(milliseconds: 10_000)
+        desk.send(Desk.unavailable, to: 2)
+        #expect(desk.wait ?? .max <= Limits.outageProbeMilliseconds)
+        desk.send(Desk.unavailable, to: 3)
+        #expect(desk.wait ?? .max <= Limits.outageProbeMilliseconds)
     }
 
     // MARK: Places

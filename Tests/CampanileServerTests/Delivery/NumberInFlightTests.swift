@@ -94,6 +94,20 @@ import Testing
         #expect(try await fixture.sent() == [])
     }
 
+    @Test("so does the withdrawal of an alert that is owed as well")
+    func withdrawnWithTheNext() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(1, to: "a")
+        Self.acceptNext(fixture) {
+            let next = try await fixture.create()
+            for id in [ids[0], next] { try await fixture.inboxes.withdraw(id, userID: "alice", by: Self.producer) }
+        }
+        try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 2"])
+        fixture.clock.advance(milliseconds: 1)
+        #expect(try await fixture.sent() == ["badge a 1"])
+    }
+
     @Test("where an alert is owed after the withdrawal, that brings the number")
     func withdrawnBeforeAlert() async throws {
         let fixture = try Fixture()

@@ -159,6 +159,28 @@ private struct Workshop {
         }
     }
 
+    @Test("tokens of another app that show after an app's credentials were replaced are held against the credentials")
+    func replacedCredentials() async throws {
+        try await Workshop.useAndLeave { workshop in
+            try workshop.write(Workshop.key())
+            let bench = try ImmediateCourier()
+            let fixture = bench.fixture
+            try workshop.providers.apply(workshop.configuration())
+            let watch = CredentialWatch(
+                configuration: workshop.configuration(), providers: workshop.providers, deliveryWorker: bench.deliveryWorker,
+                logger: workshop.log.logger)
+            let user = try await fixture.makeUsers(1, devicesEach: 3, app: "default")[0]
+            for _ in 1...3 { try await fixture.create(user) }
+            #expect(try await bench.sent().count == 9)
+            try watch.use(workshop.configuration(topic: "com.example.other"))
+            bench.provider.answer { _ in .saying(.tokenForeign, "DeviceTokenNotForTopic") }
+            try await fixture.create(user)
+            #expect(try await bench.sent().count == 3)
+            #expect(try bench.conditions().values.map(\.kind) == [.parked])
+            #expect(try fixture.registry.list(user).count == 3)
+        }
+    }
+
     @Test("a key file that is broken is refused with a sentence that repeats none of it, and the old key stays")
     func brokenKey() async throws {
         try await Workshop.use { workshop in

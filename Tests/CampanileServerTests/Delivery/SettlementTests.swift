@@ -67,16 +67,17 @@ import Testing
         #expect(left.badgeDueAt == Decide.now && left.dueAt == Decide.later(-1))
     }
 
-    @Test("a number that came due under way stays due, and one beside an alert that is due leaves the device to that")
+    @Test("a number that came due under way stays due, and one beside an alert that is due lets that go first")
     func due() throws {
         var schedule = Decide.schedule(1, platform: .ios, lease: 9, sending: Self.notification)
         schedule.attempted = true
         schedule.badgeDueAt = Decide.later(-5)
-        for (alert, badge) in [(nil, Decide.later(-5)), (Decide.later(-1), nil)] as [(Timestamp?, Timestamp?)] {
+        for (alert, badge) in [(nil, Decide.later(-5)), (Decide.later(-3), Decide.later(-2))] as [(Timestamp?, Timestamp)] {
             let device = AnsweredDevice(
                 schedule: schedule, inbox: InboxState(unreadCount: 4, armed: true), nextDueAt: alert, isLeft: false, token: "a")
             let settled = try #require(Self.settlement(.accepted, device)?.schedule)
             #expect(settled.badgeDueAt == badge && settled.dueAt == alert ?? badge)
+            #expect(settled.isFree(at: Decide.now) == (alert == nil))
         }
     }
 
