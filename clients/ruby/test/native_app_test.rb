@@ -33,7 +33,7 @@ module Authentication
 
   def resume_session = Current.session ||= find_session_by_cookie
 
-  def find_session_by_cookie = cookies[:session_id] && Session.new(User.new(cookies[:session_id]))
+  def find_session_by_cookie = cookies.signed[:session_id]&.then { |id| Session.new(User.new(id)) }
 
   def request_authentication = redirect_to("/session/new")
 end
@@ -61,7 +61,6 @@ end
 # is signed in.
 class NativeAppTest < Minitest::Test
   NATIVE = "Shop/1.0 Hotwire Native Android;"
-  SIGNED_IN = { "HTTP_COOKIE" => "session_id=7" }.freeze
 
   def setup
     Campanile.configuration.jwt_secret = "a secret of a test, which is long enough"
@@ -73,12 +72,21 @@ class NativeAppTest < Minitest::Test
     Current.reset
   end
 
-  def answer(app, agent, path = "/orders", **more) = app.call(Rack::MockRequest.env_for(path, "HTTP_USER_AGENT" => agent, **more)).first(2)
+  # As the app's middleware has it for a browser's request.
+  def env(path, **more) = Shop.env_config.merge(Rack::MockRequest.env_for(path, **more))
+
+  def signed_in
+    jar = ActionDispatch::Request.new(env("/")).cookie_jar
+    jar.signed[:session_id] = "7"
+    { "HTTP_COOKIE" => "session_id=#{Rack::Utils.escape(jar[:session_id])}" }
+  end
+
+  def answer(app, agent, path = "/orders", **more) = app.call(env(path, "HTTP_USER_AGENT" => agent, **more)).first(2)
 
   # The status and the body, of a request of its own.
   def page(controller, action = :index, agent: "Mozilla/5.0", **more)
     Current.reset
-    status, _, body = controller.action(action).call(Rack::MockRequest.env_for("/orders", "HTTP_USER_AGENT" => agent, **more))
+    status, _, body = controller.action(action).call(env("/orders", "HTTP_USER_AGENT" => agent, **more))
     [status, body.each.to_a.join]
   end
 
@@ -89,16 +97,21 @@ class NativeAppTest < Minitest::Test
 
   # Rails 8's looks for the session only where it is asked to.
   def test_a_page_that_anybody_may_see_knows_who_is_signed_in
-    assert_equal [[200, '"7"'], [200, '"7"'], [200, "nil"]], [page(ApplicationController, **SIGNED_IN), page(OpenController, **SIGNED_IN), page(OpenController)]
+    assert_equal [[200, '"7"'], [200, '"7"'], [200, "nil"]], [page(ApplicationController, **signed_in), page(OpenController, **signed_in), page(OpenController)]
     assert_equal [200, "nil"], page(OpenController, agent: NATIVE), "nobody is sent to a sign-in"
     assert_equal [401, ""], page(ApplicationController, agent: NATIVE)
     Campanile.configuration.signed_in = ->(_) { Authentication::User.new(8) }
-    assert_equal [200, '"8"'], page(OpenController, **SIGNED_IN), "the app's own look goes first"
+    assert_equal [200, '"8"'], page(OpenController, **signed_in), "the app's own look goes first"
+  end
+
+  # It has no keys for cookies, and no session.
+  def test_a_page_that_a_job_renders_has_nobody
+    assert_equal "nil", OpenController.render(inline: "<%= campanile_user_id.inspect %>")
   end
 
   def test_a_token_is_given_wherever_the_session_is_known
     [CampanileTokensController, OpenTokensController].each do |tokens|
-      status, body = page(tokens, :create, method: "POST", **SIGNED_IN)
+      status, body = page(tokens, :create, method: "POST", **signed_in)
       assert_equal [200, "7"], [status, body[/"user_id":"(\w+)"/, 1]], tokens
       assert_equal [401, ""], page(tokens, :create, method: "POST"), tokens
     end
@@ -108,7 +121,7 @@ class NativeAppTest < Minitest::Test
   def test_an_action_is_not_called_for_it
     resumed = []
     controller = Class.new(OpenController) { define_method(:resume_session) { resumed << self } }
-    assert_equal [[200, "nil"], []], [page(controller, **SIGNED_IN), resumed]
+    assert_equal [[200, "nil"], []], [page(controller, **signed_in), resumed]
   end
 
   def test_an_apps_own_user_agent_is_one_too

@@ -89,8 +89,9 @@ module Campanile
 
       return unless defined?(::Current) && ::Current.respond_to?(:user)
 
-      # Rails 8's looks for the session where a page asks for it, by a private method: an action of this name is the app's.
-      controller.send(:resume_session) if controller.class.private_method_defined?(:resume_session)
+      # Rails 8's looks for the session where a page asks for it, by a private method: an action of this name is the app's. Without a key for
+      # cookies it is no request of a browser's, but a page that a job renders.
+      controller.send(:resume_session) if controller.class.private_method_defined?(:resume_session) && controller.request&.key_generator
       ::Current.user
     end
   end
