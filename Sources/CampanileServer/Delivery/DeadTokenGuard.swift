@@ -18,7 +18,7 @@ struct DeadTokenGuard: Sendable {
         var start: Timestamp
         var gone = 0
         var foreign: [DeviceProvider: Int] = [:]
-        /// Those of the tokens of other apps.
+        /// The users who have the tokens of other apps.
         var owners = Owners()
         var sparedUntil: Timestamp?
 
@@ -94,13 +94,17 @@ struct DeadTokenGuard: Sendable {
             if push.answer.outcome == .tokenForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
                 counted.foreign[push.push.lane] = belonging.foreign
             }
-            var window = current(app, now: now)
+            let isForeign = push.answer.outcome == .tokenForeign
             switch push.answer.outcome {
-            case .tokenGone: window.gone += 1
-            case .tokenForeign:
+            case .tokenGone, .tokenForeign: break
+            default: continue
+            }
+            var window = current(app, now: now)
+            if isForeign {
                 window.foreign[push.push.lane.provider, default: 0] += 1
                 window.owners.insert(push.push.inbox)
-            default: continue
+            } else {
+                window.gone += 1
             }
             windows[app] = window
             isCounted.insert(app)

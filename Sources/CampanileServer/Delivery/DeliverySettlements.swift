@@ -166,7 +166,7 @@ struct DeliverySettlements: Sendable {
             if let delivery = push.delivery, delivery.isHandled {
                 schedule.changeDismissals { $0.owe(delivery.notificationID) }
             }
-            // What was planned meanwhile and is due, as a withdrawal's number is at once, isn't put off.
+            // A withdrawal makes the number due at once. The answer doesn't put off what came due while the push was in flight.
             let isDue = schedule.badgeDueAt.map { $0 <= now && (push.delivery != nil || $0 > push.message.sentAt) } ?? false
             if !isDue { schedule.badgeDueAt = nil }
             schedule.badgeAttempts = 0

@@ -18,10 +18,10 @@ struct LaneHealth: Sendable {
         var failures = 0
         /// When a push was last accepted.
         var acceptedAt: Timestamp?
-        /// The inboxes to whose devices pushes failed since, because one user's devices may be at fault and not the part: 2 for each, and 1 for
-        /// one of which nothing is known but that a single push wasn't answered.
+        /// The inboxes to whose devices pushes failed since then. One user's devices may be at fault, and not the part. An inbox counts 2, or 1
+        /// while a single push to it wasn't answered.
         var failing: [InboxID: Int] = [:]
-        /// Those of them whose answers call the configuration wrong.
+        /// The inboxes whose devices' answers called the configuration wrong.
         var misconfigured: Set<InboxID> = []
         /// When a stopped part may next be looked through for devices of other inboxes.
         var othersAt = Timestamp(milliseconds: 0)
