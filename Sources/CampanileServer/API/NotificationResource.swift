@@ -13,9 +13,9 @@ struct NotificationResource: Sendable {
     // MARK: POST /notifications
 
     func create(_ request: Request, _ producer: Producer) throws -> Answer {
-        if try isDryRun(request) { return try preview(request, producer) }
-        let key = try IdempotencyKey(of: request, from: producer, outboxMilliseconds: outboxMilliseconds)
-        let object = try JSONObject(of: request)
+        if request.hasQuery("dry_run"), request.query("dry_run") != "false" { return try preview(request, producer) }
+        var object = try JSONObject(of: request)
+        let key = IdempotencyKey(of: request, from: producer, outboxMilliseconds: outboxMilliseconds, &object)
         let rules = rules[producer.app]
         do {
             let new = try NewNotification(from: object, rules: rules)
@@ -40,21 +40,16 @@ struct NotificationResource: Sendable {
         }
     }
 
-    private func isDryRun(_ request: Request) throws -> Bool {
-        guard request.hasQuery("dry_run") else { return false }
-        switch request.query("dry_run") {
-        case "true": return true
-        case "false": return false
-        default: throw ClientError.invalid([FieldError("dry_run", .invalid, "dry_run must be true or false.")])
-        }
-    }
-
     private func preview(_ request: Request, _ producer: Producer) throws -> Answer {
         var object = try JSONObject(of: request)
-        if !request.headers("idempotency-key").isEmpty {
-            object.fail("Idempotency-Key", .exclusive, "A dry run creates nothing: leave the Idempotency-Key out.")
+        if request.query("dry_run") != "true" {
+            object.fail("dry_run", .invalid, "dry_run must be true or false.")
+        } else {
+            if !request.headers("idempotency-key").isEmpty {
+                object.fail("Idempotency-Key", .exclusive, "A dry run creates nothing: leave the Idempotency-Key out.")
+            }
+            if object.has("user_ids") { object.fail("user_ids", .exclusive, "A dry run is for one user: give user_id.") }
         }
-        if object.has("user_ids") { object.fail("user_ids", .exclusive, "A dry run is for one user: give user_id.") }
         let new = try NewNotification(from: object, rules: rules[producer.app])
         guard let userID = new.userIDs.first else { throw ClientError(.internalError) }
         return .later {

@@ -172,8 +172,11 @@ import Testing
             }
             let one = #"{"user_id":"alice","title":"T"}"#
             #expect(try await run(one, "yes").errorFields == ["dry_run"])
+            #expect(try await run(#"{"user_id":"alice","body":7}"#, "yes").errorFields.sorted() == ["body", "dry_run", "title"])
+            let many = #"{"user_ids":["alice"],"title":"T"}"#
+            #expect(try await run(many, "", ["Idempotency-Key": "k"]).errorFields == ["dry_run"])
             #expect(try await run(one, "true", ["Idempotency-Key": "k"]).errorFields == ["Idempotency-Key"])
-            #expect(try await run(#"{"user_ids":["alice"],"title":"T"}"#).errorFields == ["user_ids"])
+            #expect(try await run(many).errorFields == ["user_ids"])
             #expect(try await run(#"{"user_id":"nobody","title":"T"}"#).json["pushes"]?.array == [])
             let silent = try await run(#"{"user_id":"alice","title":"T","push":false}"#).json
             #expect(silent["pushes"]?.array == [] && silent["withheld"]?.array.count == 2)
