@@ -116,9 +116,10 @@ struct NotificationResource: Sendable {
 
     func edit(_ request: Request, _ producer: Producer) throws -> Answer {
         let id = try request.notificationID()
-        let userID = try request.userIDOfNotification()
+        var object = try JSONObject(of: request)
+        let userID = request.userIDOfNotification(&object)
         let rules = rules[producer.app]
-        let edit = try NotificationEdit(from: JSONObject(of: request), rules)
+        let edit = try NotificationEdit(from: object, rules)
         return .later {
             NotificationResource.response(
                 try await inboxes.edit(id, userID: userID, by: producer, isPushed: edit.isPushed) { notification in
@@ -129,7 +130,9 @@ struct NotificationResource: Sendable {
 
     func withdraw(_ request: Request, _ producer: Producer) throws -> Answer {
         let id = try request.notificationID()
-        let userID = try request.userIDOfNotification()
+        var object = JSONObject([])
+        let userID = request.userIDOfNotification(&object)
+        try object.throwIfInvalid()
         return .later {
             try await inboxes.withdraw(id, userID: userID, by: producer)
             return Response(status: 204)
@@ -242,10 +245,11 @@ extension Request {
     }
 
     /// The `user_id` of the query: the user whose notification a producer means; nil: any.
-    fileprivate func userIDOfNotification() throws -> String? {
+    /// - Parameter object: the request's body. A user id that isn't UTF-8 is a mistake beside those of its fields.
+    fileprivate func userIDOfNotification(_ object: inout JSONObject) -> String? {
         var errors: [FieldError] = []
         let userID = text(of: "user_id", &errors)
-        guard errors.isEmpty else { throw ClientError.invalid(errors) }
+        errors.forEach { object.fail($0) }
         return userID
     }
 }

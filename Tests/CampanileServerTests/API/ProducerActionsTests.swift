@@ -141,6 +141,11 @@ import Testing
                 let refused = try await server.client.patch("/notifications/\(id)", edit, as: producer)
                 #expect(refused.status == 422 && refused.errorFields.sorted() == fields, "\(edit): \(refused.errorFields)")
             }
+            let path = "/notifications/\(id)?user_id=%FF"
+            let all = try await server.client.patch(path, #"{"foo":1,"title":5}"#, as: producer)
+            #expect(all.errorFields.sorted() == ["foo", "title", "user_id"])
+            #expect(try await server.client.patch(path, #"{"title":"X"}"#, as: producer).errorFields == ["user_id"])
+            #expect(try await server.client.delete(path, as: producer).errorFields == ["user_id"])
             let unchanged = try await server.client.get("/notifications/\(id)", as: user).json
             #expect(unchanged["title"] == "T" && unchanged["edited_at"] == .null)
             // The credential decides: a user's PATCH marks it read.
