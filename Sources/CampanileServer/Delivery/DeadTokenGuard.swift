@@ -54,9 +54,10 @@ struct DeadTokenGuard: Sendable {
             foreign > Limits.foreignTokensTolerated && (accepted == 0 || foreign >= accepted && owners.areMany)
         }
 
-        mutating func count(_ push: AnsweredPush) {
+        /// - Parameter isOld: true if it was sent with credentials that are others now: whether those are right, it doesn't say.
+        mutating func count(_ push: AnsweredPush, isOld: Bool) {
             switch push.answer.outcome {
-            case .accepted, .acceptedElsewhere: accepted += 1
+            case .accepted, .acceptedElsewhere: if !isOld { accepted += 1 }
             case .tokenForeign:
                 foreign += 1
                 owners.insert(push.push.inbox)
@@ -70,6 +71,8 @@ struct DeadTokenGuard: Sendable {
 
     private var windows: [String: Window] = [:]
     private var belongings: [Lane: Belonging] = [:]
+    /// Since when apps have their present credentials, in nanoseconds of the monotonic clock; without an entry, since the start.
+    private var credentialsSince: [String: Int64] = [:]
     private let share: Double
 
     /// - Parameter share: of an app's tokens that may die within a minute, 0…1.
@@ -90,7 +93,8 @@ struct DeadTokenGuard: Sendable {
         var isCounted: Set<String> = []
         for push in answered where !push.isJudged {
             let app = push.push.message.app
-            belongings[push.push.lane, default: Belonging()].count(push)
+            let isOld = push.sentAt.map { $0 < credentialsSince[app, default: .min] } ?? false
+            belongings[push.push.lane, default: Belonging()].count(push, isOld: isOld)
             if push.answer.outcome == .tokenForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
                 counted.foreign[push.push.lane] = belonging.foreign
             }
@@ -135,8 +139,13 @@ struct DeadTokenGuard: Sendable {
         return verdict
     }
 
-    /// The credentials of apps are others now: what their lanes accepted before says nothing of the topic or project.
-    mutating func forgetLanes(of apps: Set<String>) { belongings = belongings.filter { !apps.contains($0.key.app) } }
+    /// The credentials of apps are others now: what their lanes accepted before says nothing of the topic or project, and nor does what
+    /// was sent before and is accepted later.
+    /// - Parameter moment: by the monotonic clock, in nanoseconds.
+    mutating func forgetLanes(of apps: Set<String>, at moment: Int64) {
+        belongings = belongings.filter { !apps.contains($0.key.app) }
+        for app in apps { credentialsSince[app] = moment }
+    }
 
     func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? {
         windows[app].flatMap { $0.spares(at: now) ? $0.sparedUntil : nil }

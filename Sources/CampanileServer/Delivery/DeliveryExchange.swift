@@ -32,7 +32,7 @@ final class DeliveryExchange: Sendable {
     }
 
     /// Judges the tokens of apps anew: their credentials are others now.
-    func forgetLanes(of apps: Set<String>) { deadTokenGuard.withLock { $0.forgetLanes(of: apps) } }
+    func forgetLanes(of apps: Set<String>) { deadTokenGuard.withLock { $0.forgetLanes(of: apps, at: world.monotonic()) } }
 
     /// Settles what was answered, in the first transaction, and claims what is due in each. A part that fails keeps no other waiting.
     /// - Parameter sending: gets what a transaction claimed, once it is committed.

@@ -6,6 +6,8 @@ struct AnsweredPush: Sendable {
     let push: ClaimedPush
     let answer: PushAnswer
     let at: Timestamp
+    /// When it was sent, in nanoseconds of the monotonic clock; nil if it wasn't.
+    var sentAt: Int64?
     /// True if `DeadTokenGuard` has counted and judged it already.
     var isJudged = false
 }

@@ -233,11 +233,12 @@ package final class PushesInFlight: Sendable {
             let push = push.message.dismissal == nil ? push : push.fitted()
             var message = push.message
             message.notAfter = leases.sendingEnds(push.shard, lease: push.lease)
-            guard message.notAfter > world.monotonic() else {
+            let sentAt = world.monotonic()
+            guard message.notAfter > sentAt else {
                 giveBack(push, .expired("another node has the device's pushes"))
                 continue
             }
-            providers(push.lane).send(message) { [self] answer in take(answer, to: push) }
+            providers(push.lane).send(message) { [self] answer in take(answer, to: push, sentAt: sentAt) }
         }
     }
 
@@ -251,10 +252,10 @@ package final class PushesInFlight: Sendable {
         signal.wake()
     }
 
-    private func take(_ answer: PushAnswer, to push: ClaimedPush) {
+    private func take(_ answer: PushAnswer, to push: ClaimedPush, sentAt: Int64) {
         let hasEnded = leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
         guard !answer.isExpired, !hasEnded || answer.outcome != .unprocessed else { return giveBack(push, answer) }
-        let answered = AnsweredPush(push: push, answer: answer, at: world.now())
+        let answered = AnsweredPush(push: push, answer: answer, at: world.now(), sentAt: sentAt)
         log(answered)
         lastHour.count(answered)
         let jitter = world.random()
