@@ -44,6 +44,7 @@ struct NotificationResource: Sendable {
         var object = try JSONObject(of: request)
         if request.query("dry_run") != "true" {
             object.fail("dry_run", .invalid, "dry_run must be true or false.")
+            _ = IdempotencyKey(of: request, from: producer, outboxMilliseconds: outboxMilliseconds, &object)
         } else {
             if !request.headers("idempotency-key").isEmpty {
                 object.fail("Idempotency-Key", .exclusive, "A dry run creates nothing: leave the Idempotency-Key out.")

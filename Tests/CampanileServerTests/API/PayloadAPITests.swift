@@ -173,6 +173,10 @@ import Testing
             let one = #"{"user_id":"alice","title":"T"}"#
             #expect(try await run(one, "yes").errorFields == ["dry_run"])
             #expect(try await run(#"{"user_id":"alice","body":7}"#, "yes").errorFields.sorted() == ["body", "dry_run", "title"])
+            #expect(
+                try await run("{}", "yes", ["Idempotency-Key": "\"k"]).errorFields.sorted() == [
+                    "Idempotency-Key", "dry_run", "title", "user_id",
+                ])
             let many = #"{"user_ids":["alice"],"title":"T"}"#
             #expect(try await run(many, "", ["Idempotency-Key": "k"]).errorFields == ["dry_run"])
             #expect(try await run(one, "true", ["Idempotency-Key": "k"]).errorFields == ["Idempotency-Key"])
