@@ -54,10 +54,9 @@ struct DeadTokenGuard: Sendable {
             foreign > Limits.foreignTokensTolerated && (accepted == 0 || foreign >= accepted && owners.areMany)
         }
 
-        /// - Parameter isOld: true if it was sent with credentials that are others now: whether those are right, it doesn't say.
-        mutating func count(_ push: AnsweredPush, isOld: Bool) {
+        mutating func count(_ push: AnsweredPush) {
             switch push.answer.outcome {
-            case .accepted, .acceptedElsewhere: if !isOld { accepted += 1 }
+            case .accepted, .acceptedElsewhere: accepted += 1
             case .tokenForeign:
                 foreign += 1
                 owners.insert(push.push.inbox)
@@ -71,8 +70,6 @@ struct DeadTokenGuard: Sendable {
 
     private var windows: [String: Window] = [:]
     private var belongings: [Lane: Belonging] = [:]
-    /// Since when apps have their present credentials, in nanoseconds of the monotonic clock; without an entry, since the start.
-    private var credentialsSince: [String: Int64] = [:]
     private let share: Double
 
     /// - Parameter share: of an app's tokens that may die within a minute, 0…1.
@@ -93,14 +90,16 @@ struct DeadTokenGuard: Sendable {
         var isCounted: Set<String> = []
         for push in answered where !push.isJudged {
             let app = push.push.message.app
-            let isOld = push.sentAt.map { $0 < credentialsSince[app, default: .min] } ?? false
-            belongings[push.push.lane, default: Belonging()].count(push, isOld: isOld)
-            if push.answer.outcome == .tokenForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
-                counted.foreign[push.push.lane] = belonging.foreign
-            }
             let isForeign = push.answer.outcome == .tokenForeign
+            if !push.isOutdated {
+                belongings[push.push.lane, default: Belonging()].count(push)
+                if isForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
+                    counted.foreign[push.push.lane] = belonging.foreign
+                }
+            }
             switch push.answer.outcome {
-            case .tokenGone, .tokenForeign: break
+            case .tokenGone: break
+            case .tokenForeign where !push.isOutdated: break
             default: continue
             }
             var window = current(app, now: now)
@@ -139,13 +138,8 @@ struct DeadTokenGuard: Sendable {
         return verdict
     }
 
-    /// The credentials of apps are others now: what their lanes accepted before says nothing of the topic or project, and nor does what
-    /// was sent before and is accepted later.
-    /// - Parameter moment: by the monotonic clock, in nanoseconds.
-    mutating func forgetLanes(of apps: Set<String>, at moment: Int64) {
-        belongings = belongings.filter { !apps.contains($0.key.app) }
-        for app in apps { credentialsSince[app] = moment }
-    }
+    /// The credentials of apps are others now: what their lanes accepted before says nothing of the topic or project.
+    mutating func forgetLanes(of apps: Set<String>) { belongings = belongings.filter { !apps.contains($0.key.app) } }
 
     func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? {
         windows[app].flatMap { $0.spares(at: now) ? $0.sparedUntil : nil }

@@ -32,7 +32,7 @@ final class DeliveryExchange: Sendable {
     }
 
     /// Judges the tokens of apps anew: their credentials are others now.
-    func forgetLanes(of apps: Set<String>) { deadTokenGuard.withLock { $0.forgetLanes(of: apps, at: world.monotonic()) } }
+    func forgetLanes(of apps: Set<String>) { deadTokenGuard.withLock { $0.forgetLanes(of: apps) } }
 
     /// Settles what was answered, in the first transaction, and claims what is due in each. A part that fails keeps no other waiting.
     /// - Parameter sending: gets what a transaction claimed, once it is committed.
@@ -55,7 +55,7 @@ final class DeliveryExchange: Sendable {
         guard !answered.isEmpty || !changes.isEmpty || !plan.isEmpty else { return [] }
         var answered = answered
         do {
-            let spared = try await judge(answered, now: world.now())
+            let spared = try await judge(&answered, now: world.now())
             for index in answered.indices { answered[index].isJudged = true }
             let hints = answered.map { StoreHint.device($0.push.device) }
             let claimed = try await database.write(hints: hints, lane: .pushes) { [self, answered] transaction in
@@ -77,13 +77,18 @@ final class DeliveryExchange: Sendable {
     ) throws {
         for (part, condition) in changes { try transaction.laneConditions.set(condition, part, node: claims.leases.node) }
         for push in answered {
-            try settlements.settle(push, isSpared: spared.contains(push.push.message.app), in: transaction)
+            let isSpared = spared.contains(push.push.message.app) || push.isOutdated && push.answer.outcome == .tokenForeign
+            try settlements.settle(push, isSpared: isSpared, in: transaction)
         }
     }
 
     /// - Returns: the apps none of whose tokens is believed to be dead.
-    private func judge(_ answered: [AnsweredPush], now: Timestamp) async throws -> Set<String> {
-        let counted = deadTokenGuard.withLock { $0.count(answered, now: now) }
+    private func judge(_ answered: inout [AnsweredPush], now: Timestamp) async throws -> Set<String> {
+        let counted = deadTokenGuard.withLock { deadTokenGuard in
+            // Under the lock: credentials that change meanwhile make the guard forget what is counted here.
+            pushes.markOutdated(&answered)
+            return deadTokenGuard.count(answered, now: now)
+        }
         var believed: Set<String> = []
         for (app, tokens) in counted.questions where try await database.read({ try $0.deviceTokens.has(tokens, app: app) }) {
             believed.insert(app)

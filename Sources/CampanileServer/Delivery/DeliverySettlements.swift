@@ -8,6 +8,8 @@ struct AnsweredPush: Sendable {
     let at: Timestamp
     /// When it was sent, in nanoseconds of the monotonic clock; nil if it wasn't.
     var sentAt: Int64?
+    /// True if it was sent with credentials that its app has no more: whether its topic or project is right now, it doesn't say.
+    var isOutdated = false
     /// True if `DeadTokenGuard` has counted and judged it already.
     var isJudged = false
 }

@@ -59,8 +59,8 @@ package final class DeliveryWorker: Sendable {
     /// Lets what waits for the providers' configuration try at once: somebody changed it.
     /// - Parameter apps: those whose credentials are others now.
     package func tryAgain(withNewCredentialsOf apps: Set<String> = []) {
+        pushes.tryAgain(withNewCredentialsOf: apps)
         exchange.forgetLanes(of: apps)
-        pushes.tryAgain()
         signal.wake()
     }
 

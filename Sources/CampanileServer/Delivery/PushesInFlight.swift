@@ -17,6 +17,8 @@ package final class PushesInFlight: Sendable {
         var tokens = TokensInFlight()
         /// Changes of lanes' parts that are not written yet.
         var changes: [LanePart: LaneCondition?] = [:]
+        /// Since when apps have their present credentials, in nanoseconds of the monotonic clock; without an entry, since the start.
+        var credentialsSince: [String: Int64] = [:]
         var isStopping = false
         /// True between taking what was answered and knowing what was claimed.
         var isExchanging = false
@@ -33,6 +35,10 @@ package final class PushesInFlight: Sendable {
                 answered.append(AnsweredPush(push: other, answer: answer, at: push.at))
                 lanes.unsent(other.part)
             }
+        }
+
+        func isOutdated(_ push: AnsweredPush) -> Bool {
+            push.sentAt.map { $0 < credentialsSince[push.push.message.app, default: .min] } ?? false
         }
 
         mutating func note(_ change: LaneHealth.Change?, _ part: LanePart) {
@@ -107,7 +113,14 @@ package final class PushesInFlight: Sendable {
     func stop() { state.withLock { $0.isStopping = true } }
 
     /// Lets what waits for its part of a lane try at once.
-    func tryAgain() { state.withLock { $0.lanes.tryAgain(now: world.now()) } }
+    /// - Parameter apps: those whose credentials are others now. What was sent before says nothing of the parts of their lanes any more.
+    func tryAgain(withNewCredentialsOf apps: Set<String> = []) {
+        let moment = world.monotonic()
+        state.withLock { state in
+            for app in apps { state.credentialsSince[app] = moment }
+            state.lanes.tryAgain(now: world.now())
+        }
+    }
 
     /// Stops the parts of a lane whose tokens are another app's: its configuration must be wrong.
     func park(_ lane: Lane, _ reason: String, now: Timestamp) {
@@ -262,6 +275,10 @@ package final class PushesInFlight: Sendable {
         let change = state.withLock { state in
             state.end(answered)
             state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
+            guard !state.isOutdated(answered) else {
+                state.lanes.unsent(push.part)
+                return LaneHealth.Change?.none
+            }
             let change = state.lanes.answered(push.part, answer, of: push.inbox, now: answered.at, jitter: jitter)
             state.note(change, push.part)
             return change
@@ -281,6 +298,13 @@ package final class PushesInFlight: Sendable {
             defer { state.changes = [:] }
             state.isExchanging = true
             return (answered, state.changes)
+        }
+    }
+
+    /// Marks what was sent with credentials that are others now.
+    func markOutdated(_ answered: inout [AnsweredPush]) {
+        state.withLock { state in
+            for index in answered.indices { answered[index].isOutdated = state.isOutdated(answered[index]) }
         }
     }
 

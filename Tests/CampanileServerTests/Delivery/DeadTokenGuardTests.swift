@@ -171,27 +171,14 @@ import Testing
     func changedConfiguration() {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)
         _ = deadTokenGuard.judge(Self.answers(.accepted, 500), now: Self.start) { _, _ in true }
-        deadTokenGuard.forgetLanes(of: ["b"], at: 1)
+        deadTokenGuard.forgetLanes(of: ["b"])
         let before = deadTokenGuard
-        deadTokenGuard.forgetLanes(of: ["a"], at: 1)
+        deadTokenGuard.forgetLanes(of: ["a"])
         let foreign = Limits.foreignTokensTolerated + 1
         let verdict = deadTokenGuard.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true }
         #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
         var unchanged = before
         #expect(unchanged.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true } == .init())
-    }
-
-    @Test(
-        "what was sent before a change of the configuration and is accepted after it says nothing of the topic either",
-        arguments: [1, 3])
-    func acceptedLate(sentAt: Int64) {
-        var deadTokenGuard = DeadTokenGuard(share: 0.1)
-        deadTokenGuard.forgetLanes(of: ["a"], at: 2)
-        let late = Self.answers(.accepted, 500).map { AnsweredPush(push: $0.push, answer: $0.answer, at: $0.at, sentAt: sentAt) }
-        _ = deadTokenGuard.judge(late, now: Self.start) { _, _ in true }
-        let foreign = Limits.foreignTokensTolerated + 1
-        let verdict = deadTokenGuard.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true }
-        #expect(verdict.foreign == (sentAt < 2 ? [Lane(app: "a", provider: .apns): foreign] : [:]))
     }
 
     @Test("a clock that is set back a little while an app is spared ends that no earlier")

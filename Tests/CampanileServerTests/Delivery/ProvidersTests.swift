@@ -159,35 +159,83 @@ private struct Workshop {
         }
     }
 
-    @Test("tokens of another app that show after an app's credentials were replaced are held against the credentials")
-    func replacedCredentials() async throws {
+    /// Runs a test whose user has three devices. `sent` sends what one notification makes, with these answers in turn, and has the app's
+    /// credentials replaced while the last push is in flight, before any answer is settled.
+    private static func withReplacement(
+        _ body: (_ bench: ImmediateCourier, _ user: User, _ sent: ([PushAnswer]) async throws -> Void) async throws -> Void
+    ) async throws {
         try await Workshop.useAndLeave { workshop in
             try workshop.write(Workshop.key())
             let bench = try ImmediateCourier()
-            let fixture = bench.fixture
             try workshop.providers.apply(workshop.configuration())
             let watch = CredentialWatch(
                 configuration: workshop.configuration(), providers: workshop.providers, deliveryWorker: bench.deliveryWorker,
                 logger: workshop.log.logger)
-            let user = try await fixture.makeUsers(1, devicesEach: 3, app: "default")[0]
-            for _ in 1...2 { try await fixture.create(user) }
-            #expect(try await bench.sent().count == 6)
+            let user = try await bench.fixture.makeUsers(1, devicesEach: 3, app: "default")[0]
             let other = workshop.configuration(topic: "com.example.other")
-            bench.provider.answer { _ in
-                // The last of them is in flight, and nothing that was answered is settled.
-                if bench.provider.messages.count == 3 {
-                    fixture.clock.advance(seconds: 1)
-                    #expect(throws: Never.self) { try watch.use(other) }
+            try await body(bench, user) { answers in
+                bench.provider.answer { _ in
+                    let number = bench.provider.messages.count
+                    if number == answers.count {
+                        bench.fixture.clock.advance(seconds: 1)
+                        #expect(throws: Never.self) { try watch.use(other) }
+                    }
+                    return answers[number - 1]
                 }
-                return .accepted
+                try await bench.fixture.create(user)
+                #expect(try await bench.sent().count == answers.count)
             }
-            try await fixture.create(user)
-            #expect(try await bench.sent().count == 3)
-            bench.provider.answer { _ in .saying(.tokenForeign, "DeviceTokenNotForTopic") }
-            try await fixture.create(user)
+        }
+    }
+
+    private static let foreign = PushAnswer.saying(.tokenForeign, "DeviceTokenNotForTopic")
+
+    @Test("tokens of another app that show after an app's credentials were replaced are held against the credentials")
+    func replacedCredentials() async throws {
+        try await Self.withReplacement { bench, user, sent in
+            for _ in 1...2 { try await bench.fixture.create(user) }
+            #expect(try await bench.sent().count == 6)
+            try await sent([.accepted, .accepted, .accepted])
+            bench.provider.answer { _ in Self.foreign }
+            try await bench.fixture.create(user)
             #expect(try await bench.sent().count == 3)
             #expect(try bench.conditions().values.map(\.kind) == [.parked])
-            #expect(try fixture.registry.list(user).count == 3)
+            #expect(try bench.fixture.registry.list(user).count == 3)
+        }
+    }
+
+    @Test(
+        "a token that credentials which were replaced meanwhile called another app's is kept, and gets the push with the new ones"
+    )
+    func foreignToOldCredentials() async throws {
+        try await Self.withReplacement { bench, user, sent in
+            try await sent([.accepted, .accepted, Self.foreign])
+            #expect(try bench.fixture.registry.list(user).count == 3)
+            bench.provider.answer { _ in .accepted }
+            bench.fixture.clock.advance(milliseconds: 2 * Limits.misconfiguredMilliseconds)
+            #expect(try await bench.sent().count == 1)
+        }
+    }
+
+    @Test("tokens that credentials which were replaced meanwhile called another app's stop no lane, however many")
+    func manyForeignToOldCredentials() async throws {
+        try await Self.withReplacement { bench, user, sent in
+            try await sent([Self.foreign, Self.foreign, Self.foreign])
+            #expect(try bench.conditions().isEmpty)
+            #expect(try bench.fixture.registry.list(user).count == 3)
+        }
+    }
+
+    @Test("what old credentials accept after they were replaced starts no lane that stands")
+    func acceptedWithOldCredentials() async throws {
+        try await Self.withReplacement { bench, user, sent in
+            let misconfigured = PushAnswer.saying(.misconfigured, "TopicDisallowed")
+            try await sent([misconfigured, misconfigured, .accepted])
+            #expect(try bench.conditions().values.map(\.kind) == [.parked])
+            bench.provider.answer { _ in .accepted }
+            bench.fixture.clock.advance(milliseconds: 2 * Limits.misconfiguredMilliseconds)
+            #expect(try await !bench.sent().isEmpty)
+            #expect(try bench.conditions().isEmpty)
         }
     }
 
