@@ -184,6 +184,8 @@ private struct Workshop {
                 }
                 try await bench.fixture.create(user)
                 #expect(try await bench.sent().count == answers.count)
+                // The answer holds the bench, and the bench its provider.
+                bench.provider.answer { _ in .accepted }
             }
         }
     }
@@ -211,7 +213,6 @@ private struct Workshop {
         try await Self.withReplacement { bench, user, sent in
             try await sent([.accepted, .accepted, Self.foreign])
             #expect(try bench.fixture.registry.list(user).count == 3)
-            bench.provider.answer { _ in .accepted }
             bench.fixture.clock.advance(milliseconds: 2 * Limits.misconfiguredMilliseconds)
             #expect(try await bench.sent().count == 1)
         }
@@ -232,7 +233,6 @@ private struct Workshop {
             let misconfigured = PushAnswer.saying(.misconfigured, "TopicDisallowed")
             try await sent([misconfigured, misconfigured, .accepted])
             #expect(try bench.conditions().values.map(\.kind) == [.parked])
-            bench.provider.answer { _ in .accepted }
             bench.fixture.clock.advance(milliseconds: 2 * Limits.misconfiguredMilliseconds)
             #expect(try await !bench.sent().isEmpty)
             #expect(try bench.conditions().isEmpty)
