@@ -181,6 +181,16 @@ import Testing
         #expect(unchanged.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true } == .init())
     }
 
+    @Test(
+        "answers to credentials that were replaced say nothing of a lane, however many of however many users call tokens another app's"
+    )
+    func outdated() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        var answers = Self.answers(.tokenForeign, Self.many)
+        for index in answers.indices { answers[index].isOutdated = true }
+        #expect(deadTokenGuard.judge(answers + Self.dead(1), now: Self.start) { _, _ in false } == DeadTokenGuard.Verdict())
+    }
+
     @Test("a clock that is set back a little while an app is spared ends that no earlier")
     func clockSetBackALittle() {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)

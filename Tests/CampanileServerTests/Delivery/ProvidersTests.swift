@@ -218,7 +218,7 @@ private struct Workshop {
         }
     }
 
-    @Test("tokens that credentials which were replaced meanwhile called another app's stop no lane, however many")
+    @Test("tokens that credentials which were replaced meanwhile called another app's stop no lane before any push was accepted")
     func manyForeignToOldCredentials() async throws {
         try await Self.withReplacement { bench, user, sent in
             try await sent([Self.foreign, Self.foreign, Self.foreign])
