@@ -4,7 +4,7 @@ import Testing
 
 @testable import Push
 
-@Suite("Connecting") struct HTTP2ConnectingTests {
+@Suite("Connecting", .endsIfItHangs) struct HTTP2ConnectingTests {
     private static func failure(_ url: String) async throws -> HTTP2Failure? {
         let network = try PushNetwork(trust: .authorities(pem: TestAuthority.trusted.pem))
         let client = HTTP2Client(
@@ -95,6 +95,33 @@ import Testing
             #expect(fixture.server.requests.isEmpty)
             #expect(fixture.server.log.connections == 1)
             await client.stop()
+        }
+    }
+
+    @Test("shutting down waits for an attempt to connect, because its event loop may end right after")
+    func attemptAtTheEnd() async throws {
+        try await Fixture.run({ _ in [.answer(200)] }) { fixture in
+            let client = try fixture.client { $0.attemptsAtEnd = .seconds(3_600) }
+            let attempts = client.eventLoop.flatSubmit {
+                client.connectIfNeeded(now: client.now())
+                let atFirst = client.attempts
+                let end = client.eventLoop.makePromise(of: Void.self)
+                client.beginShutDown(end, within: .hours(1))
+                return end.futureResult.map { [atFirst, client.attempts] }
+            }
+            #expect(try await attempts.get() == [1, 0])
+        }
+    }
+
+    @Test("an attempt to connect that never ends doesn't hold up a shutdown beyond either limit")
+    func endlessAttempt() async throws {
+        try await Fixture.run({ _ in [.answer(200)] }) { fixture in
+            for (attemptsAtEnd, limit) in [(Int64.seconds(3_600), TimeAmount.milliseconds(1)), (1_000_000, .hours(1))] {
+                let client = try fixture.client { $0.attemptsAtEnd = attemptsAtEnd }
+                _ = try await client.inspect { $0.attempts += 1 }
+                await client.shutDown(within: limit)
+                #expect(try await client.inspect { $0.attempts } == 1)
+            }
         }
     }
 

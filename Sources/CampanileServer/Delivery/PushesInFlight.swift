@@ -115,8 +115,9 @@ package final class PushesInFlight: Sendable {
     /// Lets what waits for its part of a lane try at once.
     /// - Parameter apps: those whose credentials are others now. What was sent before says nothing of the parts of their lanes any more.
     func tryAgain(withNewCredentialsOf apps: Set<String> = []) {
-        let moment = world.monotonic()
         state.withLock { state in
+            // Read under the lock, so that of two simultaneous changes the later time stays.
+            let moment = world.monotonic()
             for app in apps { state.credentialsSince[app] = moment }
             state.lanes.tryAgain(now: world.now())
         }

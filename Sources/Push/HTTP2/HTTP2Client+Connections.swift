@@ -34,13 +34,18 @@ extension HTTP2Client {
         let connection = HTTP2Connection(
             id: HTTP2ConnectionID(number: connectionsMade), client: self, limits: limits, now: now)
         connections.append(connection)
+        attempts += 1
         ClientBootstrap(group: eventLoop)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.socketOption(.so_keepalive), value: 1)
             .channelOption(.writeBufferWaterMark, value: .init(low: 256 * 1_024, high: 1 << 20))
             .connectTimeout(.nanoseconds(limits.connecting))
             .connect(host: endpoint.host, port: endpoint.port)
-            .whenComplete { self.reached($0, for: connection) }
+            .whenComplete { result in
+                self.attempts -= 1
+                self.reached(result, for: connection)
+                self.finishShutDownIfEmpty()
+            }
     }
 
     /// Only the channel that wins gets handlers, because several addresses of a host are tried at once.

@@ -41,6 +41,10 @@ package final class HTTP2Client: @unchecked Sendable {
     var fullSince: Int64?
     var connectionsMade: UInt64 = 0
     var probes: [@Sendable (Result<Void, HTTP2Failure>) -> Void] = []
+    /// Attempts to connect that NIO hasn't finished. What they hold is never freed if the event loop ends before they do. A name's
+    /// look-up that outlasts its attempt isn't counted.
+    var attempts = 0
+    private var awaitsAttempts = true
     var isShuttingDown = false
     var emptyPromise: EventLoopPromise<Void>?
     var sweepTask: Scheduled<Void>?
@@ -96,7 +100,8 @@ package final class HTTP2Client: @unchecked Sendable {
         }
     }
 
-    /// Refuses new requests, returns those that wait, and closes at the last answer or when the time is over.
+    /// Refuses new requests, returns those that wait, and closes at the last answer or when the time is over. Waits
+    /// `limits.attemptsAtEnd` at most for attempts to connect, which can't be cancelled.
     package func shutDown(within limit: TimeAmount) async {
         inbox.withLock { $0.isClosed = true }
         let promise = eventLoop.makePromise(of: Void.self)
@@ -202,11 +207,18 @@ package final class HTTP2Client: @unchecked Sendable {
     }
 
     /// May be called again, with a shorter limit.
-    private func beginShutDown(_ promise: EventLoopPromise<Void>, within limit: TimeAmount) {
+    func beginShutDown(_ promise: EventLoopPromise<Void>, within limit: TimeAmount) {
         let late = eventLoop.scheduleTask(in: limit) {
             for connection in self.connections { connection.close(HTTP2Client.closedSentence) }
         }
-        promise.futureResult.whenComplete { _ in late.cancel() }
+        let unawaited = eventLoop.scheduleTask(in: min(limit, .nanoseconds(limits.attemptsAtEnd))) {
+            self.awaitsAttempts = false
+            self.finishShutDownIfEmpty()
+        }
+        promise.futureResult.whenComplete { _ in
+            late.cancel()
+            unawaited.cancel()
+        }
         if let emptyPromise { return emptyPromise.futureResult.cascade(to: promise) }
         emptyPromise = promise
         takeInbox(now: now())
@@ -218,7 +230,7 @@ package final class HTTP2Client: @unchecked Sendable {
     }
 
     func finishShutDownIfEmpty() {
-        guard connections.isEmpty, let emptyPromise else { return }
+        guard connections.isEmpty, attempts == 0 || !awaitsAttempts, let emptyPromise else { return }
         sweepTask?.cancel()
         emptyPromise.succeed(())
     }

@@ -19,6 +19,8 @@ package struct HTTP2Limits: Sendable {
     package var fullness = Int64.milliseconds(250)
     /// The time for TCP, TLS and the server's first SETTINGS together.
     package var connecting = Int64.seconds(10)
+    /// The longest that a shutdown waits for attempts to connect.
+    var attemptsAtEnd = Int64.seconds(1)
     /// The time between PINGs on an idle connection.
     package var idlePing = Int64.seconds(60)
     /// A request unanswered for this long makes the client check the connection with a PING.
