@@ -9,25 +9,22 @@ extension IdempotencyKey {
     init?(of request: Request, from producer: Producer, outboxMilliseconds: Int64, _ object: inout JSONObject) {
         let fields = request.headers("idempotency-key")
         guard let field = fields.first else { return nil }
-        guard fields.count == 1, let text = IdempotencyKey.text(field) else {
+        var text = field
+        if text.hasPrefix("\"") {
+            guard text.utf8.count >= 2, text.hasSuffix("\"") else {
+                object.fail(IdempotencyKey.mistake)
+                return nil
+            }
+            text = String(text.dropFirst().dropLast())
+        }
+        guard fields.count == 1, !text.isEmpty, text.utf8.count <= Limits.idempotencyKeyBytes,
+            text.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C })
+        else {
             object.fail(IdempotencyKey.mistake)
             return nil
         }
         self.init(text: text, producer: producer.firstKeyID, fingerprint: Array(SHA256.hash(data: request.body)))
         if text.hasPrefix(IdempotencyKey.outboxPrefix) { keptMilliseconds = outboxMilliseconds }
-    }
-
-    /// - Returns: the key without its quotes, or nil if the field's value breaks the rules.
-    private static func text(_ field: String) -> String? {
-        var text = field
-        if text.hasPrefix("\"") {
-            guard text.utf8.count >= 2, text.hasSuffix("\"") else { return nil }
-            text = String(text.dropFirst().dropLast())
-        }
-        let isValid =
-            !text.isEmpty && text.utf8.count <= Limits.idempotencyKeyBytes
-            && text.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
-        return isValid ? text : nil
     }
 
     private static var mistake: FieldError {
