@@ -20,6 +20,9 @@ CACHE = ROOT / ".build/kotlin"
 REQUIREMENTS = HERE / "requirements-kotlin.txt"
 DRIVER = HERE / "kotlin/Driver.java"
 END = "--- end "
+# Java 17 fails now and then to link such a call ("no such method: java.lang.invoke.MethodHandle.linkToStatic"). Android's build rewrites
+# them all.
+NO_INVOKEDYNAMIC = ("-Xstring-concat=inline", "-Xlambdas=class", "-Xsam-conversions=class")
 
 
 class KotlinError(Exception):
@@ -97,12 +100,12 @@ class Kotlin:
     def compile(self, files, out, classpath=(), options=()):
         """(exit code, complaints). Warnings are errors."""
         paths = os.pathsep.join([*map(str, classpath), *self.standard])
-        return self._job("compile", "-no-stdlib", "-no-reflect", "-Werror", "-jvm-target", "17", "-cp", paths, "-d", out,
+        return self._job("compile", "-no-stdlib", "-no-reflect", "-Werror", "-jvm-target", "17", *NO_INVOKEDYNAMIC, "-cp", paths, "-d", out,
                          *options, *files)
 
     def build(self, name, files, classpath=(), options=()):
         """(exit code, complaints, the folder of the classes). What was compiled before of the same texts isn't compiled again."""
-        key = hashlib.sha256(repr((self.compiler, DRIVER.read_text(), list(map(str, classpath)), options)).encode())
+        key = hashlib.sha256(repr((self.compiler, DRIVER.read_text(), list(map(str, classpath)), NO_INVOKEDYNAMIC, options)).encode())
         for file in files:
             key.update(repr((file.name, file.read_text(encoding="utf-8"))).encode())
         out = CACHE / f"{name}-{key.hexdigest()[:24]}"
