@@ -97,7 +97,10 @@ def cut(app):
 
 
 def cut_and_look(app, page, is_spoilt, meanwhile=lambda: None):
-    """Cuts a page off until something was posted: it comes back whole, or with a spoilt element misses that, which is seen."""
+    """Cuts a page off until something was posted: it comes back whole, or with a spoilt element misses that, which is seen.
+
+    `meanwhile` is called while there is no Campanile, and the page still reaches its app.
+    """
     app.campanile.kill()
     page.wait("sources().every((one) => !one.hasAttribute('connected'))", what="its sources to notice it")
     meanwhile()
@@ -105,6 +108,7 @@ def cut_and_look(app, page, is_spoilt, meanwhile=lambda: None):
     page.offline(True)
     app.campanile.start()
     app.post(ROOM, HALL)
+    assert not page.evaluate("isLive()")
     page.offline(False)
     page.wait("isLive()", BACK_SECONDS)
     if is_spoilt:
