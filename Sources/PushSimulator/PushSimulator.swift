@@ -25,8 +25,23 @@ package final class PushSimulator: Sendable {
     private let host: String
 
     /// Serves until `shutDown`.
-    /// - Throws: when an option is invalid, a port is taken or a credential can't be read.
-    package static func start(_ options: SimulatorOptions) async throws -> PushSimulator {
+    /// - Parameter prepare: called when all ports are bound, before the page answers anybody.
+    /// - Throws: when an option is invalid, a port is taken or a credential can't be read; and what `prepare` throws.
+    package static func start(
+        _ options: SimulatorOptions, prepare: (PushSimulator) throws -> Void = { _ in }
+    ) async throws -> PushSimulator {
+        let simulator = try await bind(options)
+        do {
+            try prepare(simulator)
+            try await simulator.page?.accept()
+        } catch {
+            await simulator.shutDown()
+            throw error
+        }
+        return simulator
+    }
+
+    private static func bind(_ options: SimulatorOptions) async throws -> PushSimulator {
         if let problem = options.problem { throw OperatorError(problem) }
         let credentials = options.credentials.isEmpty ? [try SimulatorCredentials.make()] : options.credentials
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -65,7 +80,7 @@ package final class PushSimulator: Sendable {
                 } else { nil }
             page =
                 if let port = options.pagePort {
-                    try await PageServer.start(
+                    try await PageServer.bind(
                         core: core, host: options.host, port: port, group: pageGroup,
                         changeCertificate: { listener.changeCertificate($0) })
                 } else { nil }

@@ -101,12 +101,16 @@ struct SimulatorCommand: AsyncParsableCommand {
         options.requestFile = try record.map { try requestFile($0) }
         let simulator: PushSimulator
         do {
-            simulator = try await PushSimulator.start(options)
+            // Who gets an answer of the page finds the faults set, and files that name this simulator.
+            simulator = try await PushSimulator.start(options) { simulator in
+                simulator.setFaults(rules)
+                try folder.write(for: simulator)
+            }
+        } catch let error as OperatorError {
+            throw error
         } catch {
             throw OperatorError("The simulator can't listen: \(error)")
         }
-        simulator.setFaults(rules)
-        try folder.write(for: simulator)
         greet(simulator, folder)
         _ = await signals.first()
         await simulator.shutDown()

@@ -37,6 +37,28 @@ import Testing
         }
     }
 
+    @Test("nobody is answered by the page before the folder's files name the simulator")
+    func pageLast() async throws {
+        try await withFolder { path in
+            let folder = try KeyFolder(path: path)
+            var options = SimulatorOptions(world: .hand(HandClock()))
+            options.credentials = [folder.credentials]
+            options.pagePort = 0
+            var waiting: PageStream?
+            let simulator = try await PushSimulator.start(options) { simulator in
+                let stream = try PageStream(port: try #require(simulator.pagePort))
+                try stream.write("GET /counters HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
+                #expect(!stream.isReadable(milliseconds: 100))
+                try folder.write(for: simulator)
+                waiting = stream
+            }
+            let stream = try #require(waiting)
+            #expect(try await blocking { try stream.read { _ in false } }.hasPrefix("HTTP/1.1 200"))
+            #expect(try String(contentsOfFile: folder.configurationFile, encoding: .utf8).contains(simulator.apnsURL()))
+            await simulator.shutDown()
+        }
+    }
+
     @Test("keys are readable for their owner only")
     func permissions() async throws {
         try await withFolder { path in

@@ -24,7 +24,8 @@ final class PageServer: Sendable {
     let hosts: PageHosts
     let port: Int
 
-    static func start(
+    /// Binds the port. Connections wait for `accept`.
+    static func bind(
         core: SimulatorCore, host: String, port: Int, group: any EventLoopGroup,
         changeCertificate: @escaping @Sendable (FaultAction.CertificateChange) -> Void
     ) async throws -> PageServer {
@@ -32,6 +33,7 @@ final class PageServer: Sendable {
         let channel = try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 64)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelOption(.autoRead, value: false)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let server = late.server.withLock({ $0 }) else { throw ChannelError.ioOnClosedChannel }
@@ -63,6 +65,8 @@ final class PageServer: Sendable {
         self.port = listening.localAddress?.port ?? port
         control = ControlCalls(core: core, changeCertificate: changeCertificate)
     }
+
+    func accept() async throws { try await listening.setOption(.autoRead, value: true).get() }
 
     func answer(_ request: PageRequest) -> PageAnswer { control.answer(request) }
 

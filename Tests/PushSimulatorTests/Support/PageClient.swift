@@ -83,6 +83,12 @@ final class PageStream: Sendable {
         guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else { throw PageClient.Broken() }
     }
 
+    /// Waits until there is something to read, or not.
+    func isReadable(milliseconds: Int32) -> Bool {
+        var one = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&one, 1, milliseconds) > 0
+    }
+
     /// Reads until the text is enough, or the other side has ended.
     func read(until isEnough: (String) -> Bool) throws -> String {
         var bytes: [UInt8] = []
