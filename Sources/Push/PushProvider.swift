@@ -37,7 +37,8 @@ package enum PushOutcome: Sendable, Equatable, CustomStringConvertible {
     case deviceBusy(afterMilliseconds: Int64?)
     /// The provider is unavailable for all devices: try again after the given number of milliseconds or later.
     case unavailable(afterMilliseconds: Int64?)
-    /// Certainly not processed: not sent, or refused unread. Doesn't count as an attempt.
+    /// Certainly not processed: not sent, refused unread, or refused for a device token under credentials that were replaced since. Doesn't
+    /// count as an attempt.
     case unprocessed
     /// Sent, but without an answer: the push may have arrived.
     case unanswered

@@ -88,18 +88,15 @@ struct DeadTokenGuard: Sendable {
     mutating func count(_ answered: [AnsweredPush], now: Timestamp) -> Counted {
         var counted = Counted()
         var isCounted: Set<String> = []
-        for push in answered where !push.isJudged {
+        for push in answered where !push.isJudged && !push.isOutdated {
             let app = push.push.message.app
             let isForeign = push.answer.outcome == .tokenForeign
-            if !push.isOutdated {
-                belongings[push.push.lane, default: Belonging()].count(push)
-                if isForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
-                    counted.foreign[push.push.lane] = belonging.foreign
-                }
+            belongings[push.push.lane, default: Belonging()].count(push)
+            if isForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
+                counted.foreign[push.push.lane] = belonging.foreign
             }
             switch push.answer.outcome {
-            case .tokenGone: break
-            case .tokenForeign where !push.isOutdated: break
+            case .tokenGone, .tokenForeign: break
             default: continue
             }
             var window = current(app, now: now)
@@ -123,9 +120,10 @@ struct DeadTokenGuard: Sendable {
     /// Judges a batch that was counted.
     /// - Parameter believed: the apps that have as many tokens as it takes.
     mutating func judge(_ counted: Counted, believing believed: Set<String>, now: Timestamp) -> Verdict {
-        var verdict = Verdict(foreign: counted.foreign)
+        // Nothing is left of what was counted if the credentials were replaced meanwhile.
+        var verdict = Verdict(foreign: counted.foreign.filter { belongings[$0.key] != nil })
         for (app, _) in counted.questions where !believed.contains(app) {
-            guard var window = windows[app] else { continue }
+            guard var window = windows[app], window.dead > Limits.deadTokensTolerated else { continue }
             if window.sparedUntil == nil { verdict.alarms[app] = window.dead }
             window.sparedUntil = Timestamp(milliseconds: now.milliseconds + Limits.sparingMilliseconds)
             windows[app] = window
@@ -138,8 +136,11 @@ struct DeadTokenGuard: Sendable {
         return verdict
     }
 
-    /// The credentials of apps are others now: what their lanes accepted before says nothing of the topic or project.
-    mutating func forgetLanes(of apps: Set<String>) { belongings = belongings.filter { !apps.contains($0.key.app) } }
+    /// Forgets what was answered to the credentials of apps, which were replaced. Their tokens stay spared for as long as they would be.
+    mutating func forgetAnswers(of apps: Set<String>, now: Timestamp) {
+        belongings = belongings.filter { !apps.contains($0.key.app) }
+        for app in apps { windows[app] = windows[app].map { Window(start: now, sparedUntil: $0.sparedUntil) } }
+    }
 
     func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? {
         windows[app].flatMap { $0.spares(at: now) ? $0.sparedUntil : nil }

@@ -31,8 +31,10 @@ final class DeliveryExchange: Sendable {
         deadTokenGuard.withLock { $0.sparedUntil(app, now: world.now()) }
     }
 
-    /// Judges the tokens of apps anew: their credentials are others now.
-    func forgetLanes(of apps: Set<String>) { deadTokenGuard.withLock { $0.forgetLanes(of: apps) } }
+    /// Forgets what was answered to the credentials of apps, which were replaced now.
+    func forgetAnswers(of apps: Set<String>) {
+        deadTokenGuard.withLock { $0.forgetAnswers(of: apps, now: world.now()) }
+    }
 
     /// Settles what was answered, in the first transaction, and claims what is due in each. A part that fails keeps no other waiting.
     /// - Parameter sending: gets what a transaction claimed, once it is committed.
@@ -76,16 +78,18 @@ final class DeliveryExchange: Sendable {
         _ answered: [AnsweredPush], _ changes: [LanePart: LaneCondition?], _ spared: Set<String>, in transaction: StoreTransaction
     ) throws {
         for (part, condition) in changes { try transaction.laneConditions.set(condition, part, node: claims.leases.node) }
+        // A write may have waited for seconds.
+        var answered = answered
+        pushes.markOutdated(&answered)
         for push in answered {
-            let isSpared = spared.contains(push.push.message.app) || push.isOutdated && push.answer.outcome == .tokenForeign
-            try settlements.settle(push, isSpared: isSpared, in: transaction)
+            try settlements.settle(push, isSpared: spared.contains(push.push.message.app), in: transaction)
         }
     }
 
     /// - Returns: the apps none of whose tokens is believed to be dead.
     private func judge(_ answered: inout [AnsweredPush], now: Timestamp) async throws -> Set<String> {
         let counted = deadTokenGuard.withLock { deadTokenGuard in
-            // Under the lock: credentials that change meanwhile make the guard forget what is counted here.
+            // Under the lock: credentials that are replaced meanwhile make the guard forget what is counted here.
             pushes.markOutdated(&answered)
             return deadTokenGuard.count(answered, now: now)
         }
@@ -93,7 +97,14 @@ final class DeliveryExchange: Sendable {
         for (app, tokens) in counted.questions where try await database.read({ try $0.deviceTokens.has(tokens, app: app) }) {
             believed.insert(app)
         }
-        let verdict = deadTokenGuard.withLock { [believed] in $0.judge(counted, believing: believed, now: now) }
+        let verdict = deadTokenGuard.withLock { [believed] deadTokenGuard in
+            let verdict = deadTokenGuard.judge(counted, believing: believed, now: now)
+            // Under the lock: credentials that are replaced meanwhile start the lane after this.
+            for lane in verdict.foreign.keys {
+                pushes.park(lane, "the device tokens are of another app, so the topic or project must be wrong", now: now)
+            }
+            return verdict
+        }
         for (app, count) in verdict.alarms {
             logger.error(
                 "Too many device tokens die at once: none is deleted. Is the app's environment, topic or project right?",
@@ -101,7 +112,6 @@ final class DeliveryExchange: Sendable {
         }
         for (lane, count) in verdict.foreign {
             logger.error("Too many device tokens of other apps.", metadata: ["app": "\(lane.app)", "tokens": "\(count)"])
-            pushes.park(lane, "the device tokens are of another app, so the topic or project must be wrong", now: now)
         }
         return verdict.spared.union(pushes.foreignApps)
     }

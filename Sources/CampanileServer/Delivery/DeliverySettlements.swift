@@ -4,14 +4,31 @@ import Push
 /// A push that was answered.
 struct AnsweredPush: Sendable {
     let push: ClaimedPush
-    let answer: PushAnswer
+    private(set) var answer: PushAnswer
     let at: Timestamp
     /// When it was sent, in nanoseconds of the monotonic clock; nil if it wasn't.
-    var sentAt: Int64?
-    /// True if it was sent with credentials that its app has no more: whether its topic or project is right now, it doesn't say.
-    var isOutdated = false
+    let sentAt: Int64?
+    /// True if its app's credentials were replaced after it was sent: it says nothing of the present ones.
+    private(set) var isOutdated = false
     /// True if `DeadTokenGuard` has counted and judged it already.
     var isJudged = false
+
+    init(push: ClaimedPush, answer: PushAnswer, at: Timestamp, sentAt: Int64? = nil) {
+        self.push = push
+        self.answer = answer
+        self.at = at
+        self.sentAt = sentAt
+    }
+
+    /// Believes no refusal of the device token any more: another key may reach it, or another topic or project. The push goes again.
+    mutating func becomeOutdated() {
+        isOutdated = true
+        switch answer.outcome {
+        case .tokenGone, .tokenForeign:
+            answer = PushAnswer(outcome: .unprocessed, status: answer.status, reason: answer.reason)
+        default: return
+        }
+    }
 }
 
 /// Settling: records the provider's answer and the told number, and computes the device's next push.

@@ -60,7 +60,7 @@ package final class DeliveryWorker: Sendable {
     /// - Parameter apps: those whose credentials are others now.
     package func tryAgain(withNewCredentialsOf apps: Set<String> = []) {
         pushes.tryAgain(withNewCredentialsOf: apps)
-        exchange.forgetLanes(of: apps)
+        exchange.forgetAnswers(of: apps)
         signal.wake()
     }
 

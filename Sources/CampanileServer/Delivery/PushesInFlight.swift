@@ -37,8 +37,10 @@ package final class PushesInFlight: Sendable {
             }
         }
 
-        func isOutdated(_ push: AnsweredPush) -> Bool {
-            push.sentAt.map { $0 < credentialsSince[push.push.message.app, default: .min] } ?? false
+        /// Marks a push that was sent before its app's credentials were replaced.
+        func mark(_ push: inout AnsweredPush) {
+            guard let sentAt = push.sentAt, sentAt < credentialsSince[push.push.message.app, default: .min] else { return }
+            push.becomeOutdated()
         }
 
         mutating func note(_ change: LaneHealth.Change?, _ part: LanePart) {
@@ -269,14 +271,17 @@ package final class PushesInFlight: Sendable {
     private func take(_ answer: PushAnswer, to push: ClaimedPush, sentAt: Int64) {
         let hasEnded = leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
         guard !answer.isExpired, !hasEnded || answer.outcome != .unprocessed else { return giveBack(push, answer) }
-        let answered = AnsweredPush(push: push, answer: answer, at: world.now(), sentAt: sentAt)
+        var answered = AnsweredPush(push: push, answer: answer, at: world.now(), sentAt: sentAt)
+        state.withLock { $0.mark(&answered) }
         log(answered)
         lastHour.count(answered)
         let jitter = world.random()
-        let change = state.withLock { state in
+        let change = state.withLock { [answered] state in
+            var answered = answered
+            state.mark(&answered)
             state.end(answered)
-            state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
-            guard !state.isOutdated(answered) else {
+            state.answers.count(push.lane, isAlert: push.delivery != nil, answered.answer.outcome)
+            guard !answered.isOutdated else {
                 state.lanes.unsent(push.part)
                 return LaneHealth.Change?.none
             }
@@ -302,10 +307,10 @@ package final class PushesInFlight: Sendable {
         }
     }
 
-    /// Marks what was sent with credentials that are others now.
+    /// Marks what was sent before its app's credentials were replaced.
     func markOutdated(_ answered: inout [AnsweredPush]) {
         state.withLock { state in
-            for index in answered.indices { answered[index].isOutdated = state.isOutdated(answered[index]) }
+            for index in answered.indices { state.mark(&answered[index]) }
         }
     }
 

@@ -171,9 +171,9 @@ import Testing
     func changedConfiguration() {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)
         _ = deadTokenGuard.judge(Self.answers(.accepted, 500), now: Self.start) { _, _ in true }
-        deadTokenGuard.forgetLanes(of: ["b"])
+        deadTokenGuard.forgetAnswers(of: ["b"], now: Self.start)
         let before = deadTokenGuard
-        deadTokenGuard.forgetLanes(of: ["a"])
+        deadTokenGuard.forgetAnswers(of: ["a"], now: Self.start)
         let foreign = Limits.foreignTokensTolerated + 1
         let verdict = deadTokenGuard.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true }
         #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
@@ -181,14 +181,58 @@ import Testing
         #expect(unchanged.judge(Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true } == .init())
     }
 
-    @Test(
-        "answers to credentials that were replaced say nothing of a lane, however many of however many users call tokens another app's"
-    )
-    func outdated() {
+    @Test("after a change of credentials the minute of dead tokens begins anew for their app alone; one that is spared still is")
+    func minuteOfNewCredentials() {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)
-        var answers = Self.answers(.tokenForeign, Self.many)
-        for index in answers.indices { answers[index].isOutdated = true }
+        let few = Limits.deadTokensTolerated - 1
+        for app in ["a", "b"] { _ = deadTokenGuard.judge(Self.dead(few, app: app), now: Self.start) { _, _ in false } }
+        deadTokenGuard.forgetAnswers(of: ["a"], now: Self.later(55_000))
+        #expect(deadTokenGuard.judge(Self.dead(few), now: Self.later(56_000)) { _, _ in false } == DeadTokenGuard.Verdict())
+        #expect(deadTokenGuard.judge(Self.dead(few, app: "b"), now: Self.later(56_000)) { _, _ in false }.spared == ["b"])
+        deadTokenGuard.forgetAnswers(of: ["b"], now: Self.later(57_000))
+        #expect(deadTokenGuard.judge(Self.dead(few), now: Self.later(114_000)) { _, _ in false }.spared == ["a", "b"])
+    }
+
+    @Test(
+        "what was counted before a change of credentials is judged by nobody after it",
+        arguments: [PushOutcome.tokenForeign, .tokenGone(since: nil)])
+    func changedWhileJudging(_ outcome: PushOutcome) {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let counted = deadTokenGuard.count(Self.answers(outcome, Self.many), now: Self.start)
+        var unchanged = deadTokenGuard
+        deadTokenGuard.forgetAnswers(of: ["a"], now: Self.start)
+        #expect(deadTokenGuard.judge(counted, believing: [], now: Self.start) == DeadTokenGuard.Verdict())
+        #expect(unchanged.judge(counted, believing: [], now: Self.start).spared == ["a"])
+    }
+
+    @Test(
+        "answers to credentials that were replaced say nothing of an app, however many of however many users call tokens dead or another app's",
+        arguments: [PushOutcome.tokenForeign, .tokenGone(since: nil)])
+    func outdated(_ outcome: PushOutcome) {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        var answers = Self.answers(outcome, Self.many)
+        for index in answers.indices { answers[index].becomeOutdated() }
         #expect(deadTokenGuard.judge(answers + Self.dead(1), now: Self.start) { _, _ in false } == DeadTokenGuard.Verdict())
+    }
+
+    @Test("pushes that were accepted under credentials that were replaced say nothing of a topic")
+    func acceptedAndOutdated() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        var answers = Self.answers(.accepted, 500)
+        for index in answers.indices { answers[index].becomeOutdated() }
+        let foreign = Limits.foreignTokensTolerated + 1
+        let verdict = deadTokenGuard.judge(answers + Self.answers(.tokenForeign, foreign, of: 7), now: Self.start) { _, _ in true
+        }
+        #expect(verdict.foreign == [Lane(app: "a", provider: .apns): foreign])
+    }
+
+    @Test("tokens of another app that come before the first acceptance show a wrong topic, also in one batch with it")
+    func foreignBeforeAccepted() {
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let foreign = Limits.foreignTokensTolerated + 1
+        let answers = Self.answers(.tokenForeign, foreign, of: 7) + Self.answers(.accepted, 500)
+        #expect(
+            deadTokenGuard.judge(answers, now: Self.start) { _, _ in true }.foreign == [Lane(app: "a", provider: .apns): foreign])
     }
 
     @Test("a clock that is set back a little while an app is spared ends that no earlier")

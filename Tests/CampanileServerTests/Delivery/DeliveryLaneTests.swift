@@ -32,8 +32,13 @@ final class ImmediateProvider: PushProvider {
 /// The log, a line each: level and message, without what belongs to it.
 final class KeptLog: Sendable {
     private let kept = Mutex<[String]>([])
+    private let reaction = Mutex<@Sendable (String) -> Void>({ _ in })
 
-    func keep(_ line: String) { kept.withLock { $0.append(line) } }
+    func keep(_ line: String) {
+        kept.withLock { $0.append(line) }
+        reaction.withLock { $0 }(line)
+    }
+    func onLine(_ reaction: @escaping @Sendable (String) -> Void) { self.reaction.withLock { $0 = reaction } }
     func count(_ start: String) -> Int { lines.filter { $0.hasPrefix(start) }.count }
     var lines: [String] { kept.withLock { $0 } }
     var logger: Logger { Logger(label: "test", factory: { _ in KeptLogHandler(log: self) }) }

@@ -207,14 +207,46 @@ private struct Workshop {
     }
 
     @Test(
-        "a token that credentials which were replaced meanwhile called another app's is kept, and gets the push with the new ones"
-    )
-    func foreignToOldCredentials() async throws {
+        "a token that credentials which were replaced meanwhile called dead or another app's is kept, and gets the push with the new ones",
+        arguments: [foreign, .saying(.tokenGone(since: nil), "BadDeviceToken")])
+    func tokenRefusedToOldCredentials(_ refusal: PushAnswer) async throws {
         try await Self.withReplacement { bench, user, sent in
-            try await sent([.accepted, .accepted, Self.foreign])
+            try await sent([.accepted, .accepted, refusal])
             #expect(try bench.fixture.registry.list(user).count == 3)
-            bench.fixture.clock.advance(milliseconds: 2 * Limits.misconfiguredMilliseconds)
+            #expect(bench.deliveryWorker.pushes.lastHour.reading(of: "default", at: bench.fixture.clock.now).deadTokens.isEmpty)
+            bench.fixture.clock.advance(milliseconds: 2 * Limits.unprocessedMilliseconds)
             #expect(try await bench.sent().count == 1)
+        }
+    }
+
+    @Test("credentials that are replaced between the judgement of answers and their settlement get those pushes too")
+    func replacedBeforeTheSettlement() async throws {
+        try await Workshop.useAndLeave { workshop in
+            try workshop.write(Workshop.key())
+            let bench = try ImmediateCourier()
+            let clock = bench.fixture.clock
+            try workshop.providers.apply(workshop.configuration())
+            let watch = CredentialWatch(
+                configuration: workshop.configuration(), providers: workshop.providers, deliveryWorker: bench.deliveryWorker,
+                logger: workshop.log.logger)
+            let many = Limits.deadTokensTolerated + 1
+            let user = try await bench.fixture.makeUsers(1, devicesEach: many, app: "default")[0]
+            let other = workshop.configuration(topic: "com.example.other")
+            bench.log.onLine { line in
+                guard line.contains("Too many device tokens die at once") else { return }
+                clock.advance(seconds: 1)
+                #expect(throws: Never.self) { try watch.use(other) }
+            }
+            bench.provider.answer { _ in .saying(.tokenGone(since: nil), "BadDeviceToken") }
+            let notification = try await bench.fixture.create(user)
+            let alerts = try await bench.sent()
+            #expect(alerts.count == many && bench.log.count("error Too many device tokens die at once") == 1)
+            bench.log.onLine { _ in }
+            bench.provider.answer { _ in .accepted }
+            clock.advance(milliseconds: 2 * Limits.unprocessedMilliseconds)
+            #expect(try await bench.sent() == alerts)
+            #expect(try bench.fixture.registry.list(user).count == many)
+            #expect(try bench.fixture.attempts(of: [notification]) == many, "the second attempts alone")
         }
     }
 
