@@ -101,7 +101,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         options.requestFile = try record.map { try requestFile($0) }
         let simulator: PushSimulator
         do {
-            // Who gets an answer of the page finds the faults set, and files that name this simulator.
+            // The page answers nobody until the faults are set and the files name this simulator.
             simulator = try await PushSimulator.start(options) { simulator in
                 simulator.setFaults(rules)
                 try folder.write(for: simulator)

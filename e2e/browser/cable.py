@@ -104,7 +104,7 @@ def cut_and_look(app, page, is_spoilt, meanwhile=lambda: None):
     app.campanile.kill()
     page.wait("sources().every((one) => !one.hasAttribute('connected'))", what="its sources to notice it")
     meanwhile()
-    # Or it could be back first, and have nothing to miss.
+    # A page that is back before the post has nothing to miss.
     page.offline(True)
     app.campanile.start()
     app.post(ROOM, HALL)
@@ -282,7 +282,7 @@ def test_a_page_that_was_told_goes_on_from_there(app, fault):
 def test_a_page_that_was_told_goes_on_from_there_after_a_morph_with_the_same_place(app, fault):
     page = told(app, fault)
     refresh(app, page)
-    # Again while nobody can tell it another place.
+    # The second morph comes while no server can tell the page another place.
     cut_and_look(app, page, fault, lambda: refresh(app, page))
 
 

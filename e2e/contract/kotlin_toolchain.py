@@ -20,7 +20,7 @@ CACHE = ROOT / ".build/kotlin"
 REQUIREMENTS = HERE / "requirements-kotlin.txt"
 DRIVER = HERE / "kotlin/Driver.java"
 END = "--- end "
-# Java 17 fails now and then to link such a call ("no such method: java.lang.invoke.MethodHandle.linkToStatic"). Android's build rewrites
+# Java 17 now and then fails to link an invokedynamic call ("no such method: java.lang.invoke.MethodHandle.linkToStatic"). Android's build rewrites
 # them all.
 NO_INVOKEDYNAMIC = ("-Xstring-concat=inline", "-Xlambdas=class", "-Xsam-conversions=class")
 

@@ -120,7 +120,7 @@ struct DeadTokenGuard: Sendable {
     /// Judges a batch that was counted.
     /// - Parameter believed: the apps that have as many tokens as it takes.
     mutating func judge(_ counted: Counted, believing believed: Set<String>, now: Timestamp) -> Verdict {
-        // Nothing is left of what was counted if the credentials were replaced meanwhile.
+        // Credentials that were replaced meanwhile leave nothing of what was counted.
         var verdict = Verdict(foreign: counted.foreign.filter { belongings[$0.key] != nil })
         for (app, _) in counted.questions where !believed.contains(app) {
             guard var window = windows[app], window.dead > Limits.deadTokensTolerated else { continue }
@@ -136,7 +136,7 @@ struct DeadTokenGuard: Sendable {
         return verdict
     }
 
-    /// Forgets what was answered to the credentials of apps, which were replaced. Their tokens stay spared for as long as they would be.
+    /// Forgets the answers to the old credentials of apps. Tokens that are spared stay so for as long as they would be.
     mutating func forgetAnswers(of apps: Set<String>, now: Timestamp) {
         belongings = belongings.filter { !apps.contains($0.key.app) }
         for app in apps { windows[app] = windows[app].map { Window(start: now, sparedUntil: $0.sparedUntil) } }

@@ -31,7 +31,7 @@ final class DeliveryExchange: Sendable {
         deadTokenGuard.withLock { $0.sparedUntil(app, now: world.now()) }
     }
 
-    /// Forgets what was answered to the credentials of apps, which were replaced now.
+    /// Forgets the answers to the old credentials of apps.
     func forgetAnswers(of apps: Set<String>) {
         deadTokenGuard.withLock { $0.forgetAnswers(of: apps, now: world.now()) }
     }
@@ -78,7 +78,7 @@ final class DeliveryExchange: Sendable {
         _ answered: [AnsweredPush], _ changes: [LanePart: LaneCondition?], _ spared: Set<String>, in transaction: StoreTransaction
     ) throws {
         for (part, condition) in changes { try transaction.laneConditions.set(condition, part, node: claims.leases.node) }
-        // A write may have waited for seconds.
+        // The write may have waited for seconds. Credentials may have been replaced meanwhile.
         var answered = answered
         pushes.markOutdated(&answered)
         for push in answered {
@@ -99,7 +99,7 @@ final class DeliveryExchange: Sendable {
         }
         let verdict = deadTokenGuard.withLock { [believed] deadTokenGuard in
             let verdict = deadTokenGuard.judge(counted, believing: believed, now: now)
-            // Under the lock: credentials that are replaced meanwhile start the lane after this.
+            // The lock keeps the order: credentials that are replaced meanwhile start the lane afterwards.
             for lane in verdict.foreign.keys {
                 pushes.park(lane, "the device tokens are of another app, so the topic or project must be wrong", now: now)
             }

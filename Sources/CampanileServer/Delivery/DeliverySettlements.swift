@@ -20,7 +20,7 @@ struct AnsweredPush: Sendable {
         self.sentAt = sentAt
     }
 
-    /// Believes no refusal of the device token any more: another key may reach it, or another topic or project. The push goes again.
+    /// Takes a refusal of the device token back: the present credentials may reach it. The push goes again.
     mutating func becomeOutdated() {
         isOutdated = true
         switch answer.outcome {

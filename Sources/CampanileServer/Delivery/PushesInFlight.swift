@@ -272,6 +272,7 @@ package final class PushesInFlight: Sendable {
         let hasEnded = leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
         guard !answer.isExpired, !hasEnded || answer.outcome != .unprocessed else { return giveBack(push, answer) }
         var answered = AnsweredPush(push: push, answer: answer, at: world.now(), sentAt: sentAt)
+        // The push is logged and counted before it can be settled. Credentials may be replaced between the two locks.
         state.withLock { $0.mark(&answered) }
         log(answered)
         lastHour.count(answered)

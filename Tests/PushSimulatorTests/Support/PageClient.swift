@@ -83,7 +83,7 @@ final class PageStream: Sendable {
         guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else { throw PageClient.Broken() }
     }
 
-    /// Waits until there is something to read, or not.
+    /// Returns true if there is something to read within that time.
     func isReadable(milliseconds: Int32) -> Bool {
         var one = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&one, 1, milliseconds) > 0
